@@ -180,8 +180,7 @@ def _prepared(
             Variant(FLOAT, pickle.dumps(graph), "", tuple(graph.outputs), metric, function)
         )
         show("quantizing")
-        places = _spread(len(samples), calibration)
-        data = {name: array[places] for name, array in samples.arrays.items()}
+        data = samples.inputs(_spread(len(samples), calibration))
         quantized = quantize_with_report(graph, data, method=method, target=target, show=show).graph
     else:
         quantized = graph if isinstance(graph, QuantizedGraph) else complete(graph)
@@ -223,8 +222,6 @@ def _digest(variants: Sequence[Variant], samples: DataSet) -> str:
             f"{variant.name} {variant.device} {variant.metric} {variant.function}".encode()
         )
         found.update(variant.content)
-    for name, array in sorted(samples.arrays.items()):
-        found.update(name.encode())
-        found.update(np.ascontiguousarray(array).tobytes())
-    found.update(np.ascontiguousarray(samples.labels).tobytes())
+    for part in samples.identity():
+        found.update(part)
     return found.hexdigest()

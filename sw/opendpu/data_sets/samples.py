@@ -4,11 +4,11 @@
 import dataclasses
 import os
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from opendpu.calibration import Preprocessing, read_calibration
+from opendpu.calibration import Preprocessing
 from opendpu.calibration.images import Folder
 from opendpu.data_sets.label_table import find_table, read_table
 from opendpu.ir import Array, FloatGraph, QuantizedGraph
@@ -20,7 +20,7 @@ NO_CLASS = (".", "__MACOSX")
 
 
 class DataSet:
-    """Samples with labels.
+    """Samples with labels, in memory.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class DataSet:
         counts = {len(array) for array in (*arrays.values(), labels)}
         if len(counts) != 1 or not counts - {0}:
             raise TensorError(f"inputs and labels of the data set have {sorted(counts)} samples")
-        self.arrays, self.labels = dict(arrays), labels
+        self._arrays, self.labels = dict(arrays), labels
 
     def __len__(self) -> int:
         """Return how many samples there are."""
@@ -42,7 +42,54 @@ class DataSet:
 
     def part(self, start: int, stop: int) -> tuple[dict[str, Array], Array]:
         """Return the inputs and labels of some samples."""
-        return {n: a[start:stop] for n, a in self.arrays.items()}, self.labels[start:stop]
+        return self.inputs(range(start, stop)), self.labels[start:stop]
+
+    def inputs(self, places: Sequence[int] | Array) -> dict[str, Array]:
+        """Return the inputs of some samples."""
+        return {name: array[np.asarray(places)] for name, array in self._arrays.items()}
+
+    def identity(self) -> Iterator[bytes]:
+        """Yield what other samples have otherwise, and then the labels."""
+        for name, array in sorted(self._arrays.items()):
+            yield name.encode()
+            yield np.ascontiguousarray(array).tobytes()
+        yield np.ascontiguousarray(self.labels).tobytes()
+
+
+class ImageSet(DataSet):
+    """Images with labels, read whenever they are asked for: a million need no memory.
+
+    Parameters
+    ----------
+    folder
+        The images, and what is done to them.
+    graph
+        The network.
+    labels
+        What is right, in the order of the images.
+    """
+
+    def __init__(self, folder: Folder, graph: FloatGraph | QuantizedGraph, labels: Array) -> None:
+        if len(folder) != len(labels) or not len(folder):
+            raise TensorError(f"there are {len(folder)} images, and labels of {len(labels)}")
+        self._folder, self._graph, self.labels = folder, graph, labels
+
+    def inputs(self, places: Sequence[int] | Array) -> dict[str, Array]:
+        """Return some images; TensorError for a file that is none."""
+        folder, name = self._folder, self._folder.input
+        images = [
+            _arranged(self._graph, name, folder.sample(folder.files[int(place)]))
+            for place in places
+        ]
+        return {name: np.concatenate(images)}
+
+    def identity(self) -> Iterator[bytes]:
+        """Yield names, sizes and times of the files, what is done to images, and the labels."""
+        yield repr(self._folder.preprocessing).encode()
+        for file in self._folder.files:
+            stat = file.stat()
+            yield f"{file} {stat.st_size} {stat.st_mtime_ns}".encode()
+        yield np.ascontiguousarray(self.labels).tobytes()
 
 
 def read_data(
@@ -124,17 +171,12 @@ def _folders(
             f"{place} has no folders, but must have one for each class, or a .csv table of files "
             "and classes"
         )
-    (name,) = [node.name for node in graph if node.kind == "data"]
     each = None if limit is None else -(-limit // len(folders))
-    arrays, labels = [], []
-    for number, folder in enumerate(folders):
-        data = read_calibration(folder, graph, preprocessing, limit=each)
-        batches = [data] if isinstance(data, Mapping) else list(data)
-        for batch in batches:
-            arrays.append(_arranged(graph, name, np.asarray(batch[name])))
-            labels += [number] * len(arrays[-1])
-    whole = np.concatenate(arrays)
-    return DataSet({name: whole[:limit]}, np.array(labels)[:limit])
+    classes = [Folder.of(folder, graph, preprocessing, limit=each) for folder in folders]
+    files = [file for one in classes for file in one.files]
+    labels = [number for number, one in enumerate(classes) for _ in one.files]
+    chosen = dataclasses.replace(classes[0], path=place, files=tuple(files[:limit]))
+    return ImageSet(chosen, graph, np.array(labels)[:limit])
 
 
 def _listed(
@@ -147,8 +189,7 @@ def _listed(
     places = [index * len(files) // count for index in range(count)]
     folder = Folder.of(place, graph, preprocessing)
     chosen = dataclasses.replace(folder, files=tuple(files[one] for one in places))
-    arrays = [_arranged(graph, folder.input, sample[folder.input]) for sample in chosen]
-    return DataSet({folder.input: np.concatenate(arrays)}, labels[places])
+    return ImageSet(chosen, graph, labels[places])
 
 
 def _fits(graph: FloatGraph | QuantizedGraph, name: str, array: Array) -> bool:

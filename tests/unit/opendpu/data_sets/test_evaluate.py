@@ -19,10 +19,13 @@ from sklearn.datasets import load_digits
 from typer.testing import CliRunner
 
 from opendpu.calibration import Preprocessing
+from opendpu.calibration.images import Folder
 from opendpu.cli import app
 from opendpu.data_sets import evaluate, pools
 from opendpu.data_sets.progress_file import ProgressFile
+from opendpu.data_sets.samples import read_data
 from opendpu.data_sets.work import Task
+from opendpu.frontend import load_onnx
 from opendpu_arch.errors import DPUError, TensorError
 
 TARGET = "DPUCZDX8G_ISA1_B512"
@@ -217,6 +220,35 @@ def test_images_in_folders_and_in_a_table(digits, tmp_path):
     table.write_text("0.png,1\nno.png,2")
     with pytest.raises(TensorError, match=r"'no\.png,2' must be a file beside it, and a class"):
         evaluate(digits, "all", **settings)
+
+
+def test_images_are_read_when_they_are_needed(digits, tmp_path, monkeypatch):
+    """A data set is as large as its disk, not as memory."""
+    for number in range(12):
+        folder = tmp_path / "classes" / str(number % 3)
+        folder.mkdir(parents=True, exist_ok=True)
+        Image.new("L", (8, 8), number * 20).save(folder / f"{number}.png")
+    seen, sample = [], Folder.sample
+
+    def counted(self, file):
+        seen.append(file.name)
+        return sample(self, file)
+
+    monkeypatch.setattr(Folder, "sample", counted)
+    data = read_data("classes", load_onnx(digits), "", None)
+    assert len(data) == 12
+    assert seen == []
+    inputs, labels = data.part(3, 6)
+    assert seen == ["9.png", "1.png", "10.png"]
+    assert labels.tolist() == [0, 1, 1]
+    (pixels,) = inputs.values()
+    np.testing.assert_array_equal(pixels[:, 0, 0, 0], [180, 20, 200])
+    before = b"".join(data.identity())
+    os.utime(tmp_path / "classes" / "0" / "0.png", (1, 1))
+    assert b"".join(data.identity()) != before
+    (tmp_path / "classes" / "1" / "4.png").write_bytes(b"no image")
+    with pytest.raises(TensorError, match=r"4\.png cannot be read as an image"):
+        data.part(4, 8)
 
 
 def test_control_c_stops_all_processes_and_says_how_to_go_on(digits):
