@@ -120,13 +120,18 @@ def _feeds(graph: FloatGraph, case: Case, inputs: Sequence[Any]) -> dict[str, An
     for item, array in zip(case.model.graph.input, inputs, strict=True):
         straight = _array(array)
         moved = straight.transpose(order[item.name]) if item.name in order else straight
-        feeds[item.name] = moved.reshape(graph[item.name].shape)
+        node = graph[item.name]
+        declared = item.name in graph.attrs.get("onnx_dtype", {})
+        feeds[item.name] = moved.reshape(node.shape).astype(
+            node.type.dtype if declared else moved.dtype
+        )
     return feeds
 
 
 def _compare(graph: FloatGraph, case: Case, found: Sequence[Any], wanted: Sequence[Any]) -> None:
-    order = graph.attrs.get("onnx_order", {})
+    order, declared = (graph.attrs.get(what, {}) for what in ("onnx_order", "onnx_dtype"))
     for name, got, array in zip(graph.outputs, found, wanted, strict=True):
+        got = got.astype(declared.get(name, got.dtype))
         want = _array(array)
         want = want.transpose(order[name]) if name in order else want
         assert got.dtype == want.dtype, f"{name} is {got.dtype}, but should be {want.dtype}"
