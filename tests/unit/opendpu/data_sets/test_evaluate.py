@@ -277,6 +277,10 @@ def test_control_c_stops_all_processes_and_says_how_to_go_on(digits):
             os.killpg(process.pid, 0)
             time.sleep(0.1)
         pytest.fail("processes go on")
-    found = evaluate(digits, "many.npz", target=TARGET, workers=1, progress="p.jsonl")
-    assert found.resumed > 0
-    assert found.samples["float"] == 48 * 200
+    again = subprocess.run(
+        [*command, "evaluate", str(digits), *settings, "--json"], capture_output=True, text=True,
+        check=True, timeout=300,
+    )  # fmt: skip
+    found = json.loads(again.stdout)
+    assert found["resumed"] > 0
+    assert found["samples"]["float"] == 48 * 200
