@@ -14,7 +14,12 @@ from opendpu.frontend.formats import Format, format_of
 from opendpu.frontend.model_file import constants_of, read_model
 from opendpu.frontend.qlinear import expanded
 from opendpu.frontend.qonnx import without_qonnx
-from opendpu.frontend.requantizing import Requantize, has_other_scales, quantized_ranges
+from opendpu.frontend.requantizing import (
+    Requantize,
+    has_other_scales,
+    left_quantizers,
+    quantized_ranges,
+)
 from opendpu.frontend.tflite import input_ranges
 from opendpu.ir import Array, FloatGraph, QuantizedGraph
 from opendpu.ir.graph import has_any_scale
@@ -98,12 +103,16 @@ def load_for_inspection(
     Those of a TFLite or ONNX file that the DPU does not compute with are then left out. Parameters
     and errors are those of :func:`load_for_quantizing`.
     """
-    changed = not any_scale and _has_other_scales(path, input_shapes, libraries)
+    tflite = format_of(os.fspath(path)) is Format.TFLITE
     graph = load_model(
-        pathlib.Path(path), input_shapes, libraries=libraries, any_scale=any_scale,
-        requantize=Requantize.DATA if changed else Requantize.NO,
-    )  # fmt: skip
-    return graph, changed
+        pathlib.Path(path), input_shapes, libraries=libraries, any_scale=any_scale or tflite
+    )
+    if any_scale or not (has_any_scale(graph) if tflite else left_quantizers(graph)):
+        return graph, False
+    changed = load_model(
+        pathlib.Path(path), input_shapes, libraries=libraries, requantize=Requantize.DATA
+    )
+    return changed, True
 
 
 def _has_other_scales(

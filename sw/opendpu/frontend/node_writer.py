@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes several ONNX nodes in the place of one."""
 
+import contextlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -12,6 +13,10 @@ from opendpu.frontend.def_use import with_origin
 from opendpu.ir import Array
 
 Attributes = Mapping[str, Any]
+MALFORMED = (
+    ArithmeticError, AttributeError, KeyError, IndexError, TypeError, ValueError,
+)  # fmt: skip
+"""What rules come across in attributes that make no sense."""
 
 
 class NodeWriter:
@@ -70,8 +75,10 @@ def rewritten(
     copy.CopyFrom(model)
     nodes: list[onnx.NodeProto] = []
     for node in copy.graph.node:
-        rule = rule_of(node)
-        made = rule(NodeWriter(node, copy.graph)) if rule else None
+        rule, made = rule_of(node), None
+        if rule:
+            with contextlib.suppress(*MALFORMED):  # it stays, and who reads it says what is wrong
+                made = rule(NodeWriter(node, copy.graph))
         nodes += made if made is not None else [node]
     del copy.graph.node[:]
     copy.graph.node.extend(nodes)

@@ -82,7 +82,7 @@ class Pairs:
 
     def at(self, node: onnx.NodeProto) -> Pair | None:
         """Return what a node is the end of; nothing where that, or its scale, is not known."""
-        if node.op_type not in DEQUANTIZE or node.domain == NNDCT:
+        if node.op_type not in DEQUANTIZE or node.domain == NNDCT or len(node.input) < 2:
             return None
         before, clip = node.input[0], self._producers.get(node.input[0])
         bounds: tuple[int, int] | None = None
@@ -146,7 +146,7 @@ class Pairs:
 
 
 def _quantizes(node: onnx.NodeProto) -> bool:
-    return node.op_type in QUANTIZE and node.domain != NNDCT
+    return node.op_type in QUANTIZE and node.domain != NNDCT and len(node.input) > 1
 
 
 def _axis(node: onnx.NodeProto, scale: Array, values: Array | None) -> int | None:

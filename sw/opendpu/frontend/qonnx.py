@@ -24,6 +24,8 @@ QUANT, BIPOLAR = ("Quant", "IntQuant"), "BipolarQuant"
 EVEN = ("ROUND", "HALF_EVEN")
 """Roundings of halves to even, ONNX's own."""
 MOST_BITS = 8
+MOST_WIDTH = 64
+"""Bits of an integer."""
 MOST_SCALES = 1 << 16
 """Channels that may have scales of their own."""
 CLIPS_BYTES = 13
@@ -73,11 +75,11 @@ def _quant(
 ) -> list[onnx.NodeProto] | None:
     """Write ``Quant(x, scale, zero point, bits)``; nothing where the bits are computed."""
     scale, zero, bits = (constants.get(writer.given(index)) for index in (1, 2, 3))
-    if bits is None or bits.size != 1:
+    if bits is None or bits.size != 1 or not 1 <= bits.ravel()[0] <= MOST_WIDTH:
         return None
     signed, narrow = bool(writer.attrs.get("signed", 1)), bool(writer.attrs.get("narrow", 0))
     low, high = _limits(float(bits.ravel()[0]), signed=signed, narrow=narrow)
-    mode = writer.attrs.get("rounding_mode", b"ROUND").decode().upper()
+    mode = str(writer.attrs.get("rounding_mode", b"ROUND"), "utf-8", "replace").upper()
     if has_bytes and mode in EVEN and high - low < 1 << MOST_BITS:
         made = _pair(writer, scale, zero, low, high)
         if made is not None:

@@ -99,6 +99,14 @@ def test_what_is_not_known_is_named() -> None:
         load_onnx(model("Trunc", constants, "qonnx.custom_op.general"))
 
 
+@pytest.mark.parametrize("attrs", [{"rounding_mode": 5}, {"signed": "yes", "narrow": 1.5}, {}])
+@pytest.mark.parametrize("bits", [np.nan, -3.0, 1e30, np.zeros(0)])
+def test_attributes_and_widths_that_make_no_sense(attrs: dict, bits: object) -> None:
+    constants = {"scale": np.float32(0.5), "zero": np.float32(0), "bits": bits}
+    with pytest.raises(UnsupportedError, match="'quant'"):
+        load_onnx(model("Quant", constants, "onnx.brevitas", **attrs))
+
+
 def network(path: pathlib.Path, *, power: bool, bits: int) -> pathlib.Path:
     """Write what Brevitas exports: quantized input, weights, and result of a ReLU."""
     rng = np.random.default_rng(9)

@@ -23,7 +23,7 @@ from opendpu.ir import FloatGraph
 from opendpu.ops.foreign import KIND
 from opendpu.ops.session import Session
 from opendpu.requantization import load_for_quantizing
-from opendpu_arch.errors import UnsupportedError
+from opendpu_arch.errors import ModelFormatError, UnsupportedError
 
 SHAPE = (1, 3, 16, 16)
 
@@ -197,3 +197,20 @@ def test_scales_of_powers_of_two_stay(tmp_path: pathlib.Path) -> None:
     proto = onnx.parser.parse_model(text)
     for mode in Requantize:
         assert [node.kind for node in load_onnx(proto, requantize=mode)].count("fix") == 1
+
+
+@pytest.mark.parametrize("mode", Requantize)
+@pytest.mark.parametrize("broken", ["DequantizeLinear", "QuantizeLinear", "Clip"])
+def test_nodes_without_inputs_are_faults(
+    files: dict[str, pathlib.Path], broken: str, mode: Requantize
+) -> None:
+    proto = onnx.load(files["signed"])
+    (end,) = (n for n in proto.graph.node if n.op_type == "DequantizeLinear" and "f_Dequ" in n.name)
+    if broken == "Clip":
+        clip = helper.make_node("Clip", [], [end.input[0] + "_clipped"], "clip")
+        proto.graph.node.insert(list(proto.graph.node).index(end), clip)
+        end.input[0] = clip.output[0]
+    else:
+        next(n for n in proto.graph.node if n.op_type == broken).ClearField("input")
+    with pytest.raises((ModelFormatError, UnsupportedError)):
+        load_onnx(proto, requantize=mode)
