@@ -64,9 +64,7 @@ def load_for_quantizing(
     ModelFormatError, UnsupportedError
         As of :func:`opendpu.frontend.load_model`.
     """
-    mode = Requantize.NO
-    if requantize:
-        mode = Requantize.DATA if has_samples else Requantize.RANGES
+    mode = Requantize.chosen(wanted=requantize, has_samples=has_samples)
     graph = load_model(
         pathlib.Path(path), input_shapes or {}, libraries=libraries, requantize=mode,
         any_scale=any_scale and not requantize,

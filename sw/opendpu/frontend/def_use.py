@@ -2,7 +2,7 @@
 """Definitions and uses: which node of an ONNX model makes a tensor, and which ones read it."""
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import onnx
 from onnx import helper
@@ -34,6 +34,24 @@ def fused(
             replaced[id(found.nodes[-1])] = found.made
             dropped.update(id(inner) for inner in found.nodes[:-1])
     return [replaced.get(id(node), node) for node in nodes if id(node) not in dropped]
+
+
+def without_unread(
+    nodes: Sequence[onnx.NodeProto],
+    outputs: Iterable[str],
+    may_go: Callable[[onnx.NodeProto], bool] = lambda node: True,
+) -> list[onnx.NodeProto]:
+    """Return nodes, in order, without those whose results nobody reads.
+
+    ``outputs`` are the model's; nodes of which ``may_go`` says no stay.
+    """
+    needed, kept = set(outputs), []
+    for node in reversed(nodes):
+        if may_go(node) and needed.isdisjoint(node.output):
+            continue
+        needed.update(reads(node))
+        kept.append(node)
+    return kept[::-1]
 
 
 class DefUse:

@@ -16,7 +16,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from opendpu.frontend.def_use import DefUse, with_origin
+from opendpu.frontend.def_use import DefUse, with_origin, without_unread
 from opendpu.frontend.model_file import reads
 from opendpu.ir import Array
 from opendpu.ops.foreign import DEFAULT_DOMAINS
@@ -55,7 +55,13 @@ def in_float(
     kept = [
         made for node in nodes if id(node) not in dropped for made in replaced.get(id(node), [node])
     ]
-    return _without_unread(kept, nodes, uses), len(replaced)
+
+    def has_lost_its_readers(node: onnx.NodeProto) -> bool:
+        """Return whether that may be so: quantizers, and products of scales."""
+        return node.op_type in (QUANTIZER, "Mul") and any(uses[name] for name in node.output)
+
+    outputs = uses - Counter(name for node in nodes for name in reads(node))
+    return without_unread(kept, outputs, has_lost_its_readers), len(replaced)
 
 
 def _quantizers(nodes: Sequence[onnx.NodeProto]) -> dict[str, onnx.NodeProto]:
@@ -66,21 +72,6 @@ def _quantizers(nodes: Sequence[onnx.NodeProto]) -> dict[str, onnx.NodeProto]:
         if node.op_type == QUANTIZER and node.domain in DEFAULT_DOMAINS and len(node.output) == 3
         for name in node.output
     }
-
-
-def _without_unread(
-    kept: Sequence[onnx.NodeProto], before: Sequence[onnx.NodeProto], uses: Counter[str]
-) -> list[onnx.NodeProto]:
-    """Return the nodes without quantizers and products of scales that have lost their readers."""
-    outputs = uses - Counter(name for node in before for name in reads(node))
-    read, result = set(outputs), []
-    for node in reversed(kept):
-        lost = node.op_type in (QUANTIZER, "Mul") and read.isdisjoint(node.output)
-        if lost and any(uses[name] for name in node.output):
-            continue
-        read.update(reads(node))
-        result.append(node)
-    return result[::-1]
 
 
 @dataclasses.dataclass

@@ -8,15 +8,13 @@ pair did: they leave out ReLU and ReLU6 in front of one whose range begins at 0 
 
 import enum
 import math
-from collections import Counter
 from collections.abc import Iterable, Sequence
 
 import numpy as np
 import onnx
 from onnx import helper
 
-from opendpu.frontend.def_use import with_origin
-from opendpu.frontend.model_file import reads
+from opendpu.frontend.def_use import with_origin, without_unread
 from opendpu.frontend.qdq_pairs import Pair, Pairs
 from opendpu.ir import Array, Graph, Node
 from opendpu.ops.quantizing import DEQUANTIZE, FIX_NEURON, LARGEST, NNDCT, NNDCT_HALF_UP, QUANTIZE
@@ -57,6 +55,13 @@ class Requantize(enum.StrEnum):
     RANGES = "ranges"
     """A quantized network: every range in the file gets the power of two that holds it."""
 
+    @classmethod
+    def chosen(cls, *, wanted: bool, has_samples: bool) -> "Requantize":
+        """Return what becomes of a file where its scales may change, or may not."""
+        if not wanted:
+            return cls.NO
+        return cls.DATA if has_samples else cls.RANGES
+
 
 def requantized(
     nodes: Sequence[onnx.NodeProto], constants: dict[str, Array], inputs: Iterable[str],
@@ -92,7 +97,7 @@ def requantized(
             constants[node.output[0]] = pair.stored
         else:
             made += rewriting.replaced(node, pair, rounds=mode is Requantize.RANGES)
-    return _without_unread(made, outputs)
+    return without_unread(made, outputs, _is_half)
 
 
 def has_other_scales(nodes: Sequence[onnx.NodeProto], constants: dict[str, Array]) -> bool:
@@ -119,20 +124,9 @@ def _found(nodes: Sequence[onnx.NodeProto], pairs: Pairs) -> dict[int, Pair]:
     return {id(node): pair for node in nodes if (pair := pairs.at(node)) is not None}
 
 
-def _without_unread(
-    nodes: Sequence[onnx.NodeProto], outputs: Iterable[str]
-) -> list[onnx.NodeProto]:
-    """Return nodes without those halves of pairs whose integers nobody reads any more."""
-    uses = Counter(name for node in nodes for name in reads(node))
-    uses.update(outputs)
-    kept = []
-    for node in reversed(nodes):
-        half = node.op_type in QUANTIZE or node.op_type == "Clip"
-        if half and not any(uses[name] for name in node.output):
-            uses.subtract(reads(node))
-        else:
-            kept.append(node)
-    return kept[::-1]
+def _is_half(node: onnx.NodeProto) -> bool:
+    """Return whether a node may be what is left of a pair."""
+    return node.op_type in QUANTIZE or node.op_type == "Clip"
 
 
 class _Rewriting:

@@ -15,7 +15,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from opendpu.frontend.def_use import with_origin
+from opendpu.frontend.def_use import with_origin, without_unread
 from opendpu.frontend.model_file import reads
 from opendpu.frontend.single_node import Dialect, RefusedError
 from opendpu.ir import Array
@@ -62,7 +62,7 @@ def separated(
         if found is not None:
             replaced[id(found.last)] = _products(found, constants, add_floats)
     made = [one for node in nodes for one in replaced.get(id(node), [node])]
-    return _read(made, outputs) if replaced else made
+    return without_unread(made, outputs) if replaced else made
 
 
 def _is_anchor(node: onnx.NodeProto, constants: Mapping[str, Array]) -> bool:
@@ -71,16 +71,6 @@ def _is_anchor(node: onnx.NodeProto, constants: Mapping[str, Array]) -> bool:
         return False
     indices = constants.get(node.input[1])
     return indices is not None and node.input[0] not in constants and indices.ndim > 1
-
-
-def _read(nodes: Sequence[onnx.NodeProto], outputs: Sequence[str]) -> list[onnx.NodeProto]:
-    """Return the nodes whose results somebody needs."""
-    needed, kept = set(outputs), []
-    for node in reversed(nodes):
-        if not needed.isdisjoint(node.output):
-            needed.update(reads(node))
-            kept.append(node)
-    return kept[::-1]
 
 
 @dataclasses.dataclass(frozen=True)

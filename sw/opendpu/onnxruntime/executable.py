@@ -256,9 +256,7 @@ def _compiled(
     options: ProviderOptions,
     digest: str,
 ) -> Executable:
-    mode = Requantize.NO
-    if options.requantize:
-        mode = Requantize.DATA if options.calibration else Requantize.RANGES
+    mode = Requantize.chosen(wanted=options.requantize, has_samples=bool(options.calibration))
     own = Extension.SCALED in target.extensions and not options.requantize
     graph = (
         load_onnx(model, requantize=mode, any_scale=own)

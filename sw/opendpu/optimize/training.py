@@ -54,13 +54,7 @@ def train(
 
 def score(model: nn.Module, part: Part) -> float:
     """Return the part of samples that are recognized, or the negative mean squared error."""
-    samples, labels = part
-    model.eval()
-    with torch.no_grad():
-        found = torch.cat([model(some) for some in torch.split(samples, 4 * BATCH)])
-        if labels.is_floating_point():
-            return -float(nn.functional.mse_loss(found, labels))
-        return float((found.argmax(1) == labels).float().mean())
+    return _judged(model, part, lambda found, labels: (found.argmax(1) == labels).float().mean())
 
 
 def likelihood(model: nn.Module, part: Part) -> float:
@@ -68,10 +62,17 @@ def likelihood(model: nn.Module, part: Part) -> float:
 
     It tells more than :func:`score` of networks that recognize nearly the same samples.
     """
+    return _judged(model, part, lambda found, labels: -nn.functional.cross_entropy(found, labels))
+
+
+def _judged(
+    model: nn.Module, part: Part, of_classes: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+) -> float:
+    """Return what is said of results, given classes; of numbers, the negative squared error."""
     samples, labels = part
     model.eval()
     with torch.no_grad():
         found = torch.cat([model(some) for some in torch.split(samples, 4 * BATCH)])
         if labels.is_floating_point():
             return -float(nn.functional.mse_loss(found, labels))
-        return -float(nn.functional.cross_entropy(found, labels))
+        return float(of_classes(found, labels))
