@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Scores of many variants of a network, independent of each other: here, in processes, on Ray."""
 
-import concurrent.futures
-import multiprocessing
 from collections.abc import Iterator, Sequence
+from concurrent.futures.process import BrokenProcessPool
 from typing import Any, Protocol, TypeVar
 
+import cloudpickle
 import torch
+from loky import ProcessPoolExecutor
 from torch import nn
 
 from opendpu import cluster
 from opendpu.pruning.score import Evaluate, score_of
+from opendpu_arch.errors import DPUError, UnsupportedError
 
 Task = TypeVar("Task")
 Taken = TypeVar("Taken", contravariant=True)
@@ -32,14 +34,17 @@ def evaluated(
     Parameters
     ----------
     workers
-        Processes; they have the same result as one.
+        Processes, which begin anew, as a fork of a process with threads can wait forever for
+        what one of them held; they have the same result as one.
     ray
         Address of a Ray cluster that evaluates instead.
 
     Raises
     ------
     UnsupportedError
-        A user's function fails.
+        A user's function fails, or cannot be sent to processes.
+    DPUError
+        A process ends before its work does.
     ToolError
         Ray is missing, or there is no such cluster.
     """
@@ -50,14 +55,34 @@ def evaluated(
         for task in tasks:
             yield task, work.score(task)
         return
-    context = multiprocessing.get_context("fork")
-    pool = concurrent.futures.ProcessPoolExecutor(
-        min(workers, len(tasks)), mp_context=context, initializer=_share, initargs=(work,)
-    )
+    yield from _in_processes(work, tasks, min(workers, len(tasks)))
+
+
+def _in_processes(
+    work: Work[Task], tasks: Sequence[Task], workers: int
+) -> Iterator[tuple[Task, float]]:
+    pool = ProcessPoolExecutor(workers, initializer=_begin, initargs=(_sendable(work),))
+    ended = False
     try:
         yield from zip(tasks, pool.map(_score, tasks), strict=True)
+        ended = True
+    except BrokenProcessPool as error:
+        raise DPUError(
+            "a process that evaluates networks ended before its work did (out of memory?); "
+            "one worker needs no processes"
+        ) from error
     finally:
-        pool.shutdown(cancel_futures=True)
+        pool.shutdown(kill_workers=not ended)
+
+
+def _sendable(work: Work[Any]) -> bytes:
+    """Return what is evaluated, and the functions of a script, which no module may have."""
+    try:
+        return bytes(cloudpickle.dumps(work))
+    except Exception as error:  # whatever the objects of a user's function say of it
+        raise UnsupportedError(
+            f"what is evaluated cannot be sent to processes ({error}); one worker needs no sending"
+        ) from error
 
 
 def seeded_score(network: nn.Module, evaluate: Evaluate, args: Sequence[Any], seed: int) -> float:
@@ -73,19 +98,19 @@ def seeded_score(network: nn.Module, evaluate: Evaluate, args: Sequence[Any], se
         return score_of(network, evaluate, args)
 
 
-_shared: Work[Any] | None = None
+_work: Work[Any] | None = None
 
 
-def _share(work: Work[Any]) -> None:
-    """Begin a process: it has the network already, as it is a fork; threads would be too many."""
-    global _shared
-    _shared = work
+def _begin(sent: bytes) -> None:
+    """Begin a process: several threads in each would be too many."""
+    global _work
     torch.set_num_threads(1)
+    _work = cloudpickle.loads(sent)
 
 
 def _score(task: Any) -> float:
-    assert _shared is not None
-    return _shared.score(task)
+    assert _work is not None
+    return _work.score(task)
 
 
 def _alone(work: Work[Any], task: Any) -> float:

@@ -66,22 +66,26 @@ def save_state(model: nn.Module, path: pathlib.Path) -> None:
 
 
 def _run(path: pathlib.Path) -> object:
+    """Return a user's file as a module, which other processes find as this one does.
+
+    Its folder stays on the path, as that of a script does.
+    """
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.path.insert(0, str(path.resolve().parent))
+    folder = str(path.resolve().parent)
+    sys.path.insert(0, folder)
     before = sys.modules.get(path.stem)
     sys.modules[path.stem] = module
     try:
         spec.loader.exec_module(module)
     except Exception as error:  # whatever the user's code raises
+        sys.path.remove(folder)
         if before is None:
             del sys.modules[path.stem]
         else:
             sys.modules[path.stem] = before
         raise ModelFormatError(f"{path} cannot be run: {_reason(error)}") from error
-    finally:
-        sys.path.pop(0)
     return module
 
 

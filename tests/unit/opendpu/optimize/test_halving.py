@@ -137,7 +137,10 @@ def test_bad_files_and_functions(pruner, analysis, tmp_path):
 
 
 def test_the_command_tries_candidates_and_goes_on(tmp_path, seed):
-    """A second run with a folder trains no candidate again, and ends with the same network."""
+    """A second run with a folder trains no candidate again, and ends with the same network.
+
+    Processes have the user's functions from a folder that nobody else looks for modules in.
+    """
     noise = np.random.default_rng(seed)
     y = noise.integers(0, 3, 120)
     x = noise.standard_normal((120, 3, 8, 8)).astype(np.float32) + y[:, None, None, None]
@@ -150,18 +153,18 @@ def test_the_command_tries_candidates_and_goes_on(tmp_path, seed):
         "        nn.Flatten(), nn.Linear(24, 3))\n"
     )
 
-    def run(name):
+    def run(name, *options):
         result = CliRunner().invoke(
             app, ["optimize", f"{tmp_path}/net.py:net", "--data", f"{tmp_path}/data.npz",
                   "--target", "B512", "--ratio", "0.4", "--epochs", "1", "--tune-epochs", "1",
                   "--rounds", "1", "--objective", "macs", "--candidates", "4", "--json",
                   "--keep", f"{tmp_path}/kept", "--report", f"{tmp_path}/page.html",
-                  "-o", f"{tmp_path}/{name}.xmodel"],
+                  "-o", f"{tmp_path}/{name}.xmodel", *options],
         )  # fmt: skip
         assert result.exit_code == 0, result.output
         return json.loads(result.stdout.splitlines()[-1])
 
-    first = run("first")
+    first = run("first", "--workers", "2")
     files = {path: path.read_text() for path in (tmp_path / "kept").rglob("*.json")}
     assert sorted(path.name for path in files) == ["analysis.json", "candidates_0.4.json"]
     (kept,) = [path for path in files if path.name.startswith("candidates")]
