@@ -24,7 +24,8 @@ test: $(STAMP) ## Run the tests, all but the slow ones
 	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal
 
 test-all: $(STAMP) ## Run every test, the long campaigns too
-	@OPT_FAST="-O3 -march=native" $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m ""
+	@OPT_FAST="-O3 -march=native" $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m "" \
+		--timeout 14400 -o faulthandler_timeout=14000
 
 TF := .venv-tensorflow
 TF_TESTS := tests/unit/opendpu/frontend/tf tests/unit/opendpu/frontend/doors \
@@ -33,7 +34,7 @@ TF_TESTS := tests/unit/opendpu/frontend/tf tests/unit/opendpu/frontend/doors \
 $(TF)/.opendpu-setup: $(STAMP) pyproject.toml
 	@$(BIN)/python -m venv $(TF)
 	@$(TF)/bin/python -m pip install --quiet --disable-pip-version-check --editable \
-		".[tensorflow,keras2,tensorboard]" "pytest>=8.3" "pytest-xdist>=3.6" "hypothesis>=6.100" "ai-edge-litert>=2.1,<3"
+		".[tensorflow,keras2,tensorboard]" "pytest>=8.3" "pytest-timeout>=2.3" "pytest-xdist>=3.6" "hypothesis>=6.100" "ai-edge-litert>=2.1,<3"
 	@touch $@
 
 test-tensorflow: $(TF)/.opendpu-setup ## Run the tests that need TensorFlow, in an environment of their own

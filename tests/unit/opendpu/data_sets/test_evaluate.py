@@ -264,11 +264,17 @@ def test_control_c_stops_all_processes_and_says_how_to_go_on(digits):
         [*command, "evaluate", str(digits), *settings], stderr=subprocess.PIPE, text=True,
         start_new_session=True,
     ) as process:  # fmt: skip
-        file = Path("p.jsonl")
-        while process.poll() is None and not (file.exists() and file.read_text().count("\n") > 3):
-            time.sleep(0.02)
-        os.killpg(process.pid, signal.SIGINT)
-        _, said = process.communicate(timeout=60)
+        try:
+            file = Path("p.jsonl")
+            while process.poll() is None and not (
+                file.exists() and file.read_text().count("\n") > 3
+            ):
+                time.sleep(0.02)
+            os.killpg(process.pid, signal.SIGINT)
+            _, said = process.communicate(timeout=60)
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
     assert process.returncode == 130
     assert "interrupted: the same command goes on with what p.jsonl has" in said
     assert "Traceback" not in said
