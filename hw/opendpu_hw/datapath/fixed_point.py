@@ -14,6 +14,7 @@ from opendpu_hw.datapath.fixed_product import VALUE_BITS, FixedProduct
 from opendpu_hw.datapath.shift import SaturatingShift
 
 _KEPT_BITS = 10
+_BIAS_BITS = 32
 #: Positions of the first of two shifts are this far apart.
 _STEP = 8
 
@@ -24,7 +25,7 @@ class FixedPoint(wiring.Component):
     Parameters
     ----------
     width : :class:`int`
-        Of a sum.
+        Of a sum, whose members are wider than a bias at least.
     parts : :class:`int`
         A sum comes as so many values, all but one of which are zero.
     halves : :class:`bool`
@@ -34,7 +35,7 @@ class FixedPoint(wiring.Component):
 
     Members
     -------
-    sum, bias : ``In(signed(width)).array(parts)``, ``In(signed(32))``
+    sum, bias : ``In(signed).array(parts)``, ``In(signed(32))``
         Valid with stage 0, that is in the cycle in which a value comes.
     second : ``In(1)``
         With ``halves``, valid with stage 0.
@@ -53,7 +54,8 @@ class FixedPoint(wiring.Component):
     def __init__(self, *, width, parts=1, halves=False, vendor=None):
         self._width, self._halves, self._vendor = width, halves, vendor
         super().__init__({
-            "sum": In(signed(width)).array(2 if halves else parts), "bias": In(signed(32)),
+            "sum": In(signed(max(width, _BIAS_BITS + 1))).array(2 if halves else parts),
+            "bias": In(signed(_BIAS_BITS)),
             **({"second": In(1)} if halves else {}),
             "multiplier": In(unsigned(scaled.MULTIPLIER_BITS)), "once": In(1),
             "shift": In(range(scaled.MAX_SHIFT + 1)),
@@ -64,11 +66,12 @@ class FixedPoint(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         # -- stage 0: bias; stages 1 to 5: product -------------------------------------------------
-        biased = Signal(signed(max(self._width, len(self.bias)) + 1), reset_less=True)
-        # The bias first: it alone is a carry's operand, the choice of a sum shares LUTs of the adder.
+        biased = Signal(signed(max(self._width, _BIAS_BITS) + 1), reset_less=True)
+        # Synthesis gives carries the first operand, or the narrower one: if that is the bias, the
+        # adder's LUTs choose the sum, too.
         chosen = (Mux(self.second, self.sum[1], self.sum[0]) if self._halves
                   else functools.reduce(operator.or_, self.sum))
-        m.d.sync += biased.eq(self.bias + chosen)
+        m.d.sync += biased.eq((self.bias + chosen)[:len(biased)].as_signed())
         m.submodules.product = product = FixedProduct(width=len(biased), vendor=self._vendor)
         # -- stages 6 and 7: shift, twice the result -----------------------------------------------
         m.submodules.shifter = shifter = SaturatingShift(
