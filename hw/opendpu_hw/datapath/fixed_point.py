@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sums times a fixed-point multiplier: results of the extension ``scaled``."""
 
-from amaranth.hdl import Cat, Const, Module, Signal, signed, unsigned
+import functools
+import operator
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed, unsigned
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -11,6 +14,7 @@ from opendpu_hw.datapath.fixed_product import VALUE_BITS, FixedProduct
 from opendpu_hw.datapath.shift import SaturatingShift
 
 _KEPT_BITS = 10
+_BIAS_BITS = 32
 #: Positions of the first of two shifts are this far apart.
 _STEP = 8
 
@@ -21,14 +25,20 @@ class FixedPoint(wiring.Component):
     Parameters
     ----------
     width : :class:`int`
-        Of a sum.
+        Of a sum, whose members are wider than a bias at least.
+    parts : :class:`int`
+        A sum comes as so many values, all but one of which are zero.
+    halves : :class:`bool`
+        Or as two, of which ``second`` says which one it is.
     vendor : :class:`str` or None
         See :class:`opendpu_hw.datapath.fixed_product.FixedProduct`.
 
     Members
     -------
-    sum, bias : ``In(signed(width))``, ``In(signed(32))``
+    sum, bias : ``In(signed).array(parts)``, ``In(signed(32))``
         Valid with stage 0, that is in the cycle in which a value comes.
+    second : ``In(1)``
+        With ``halves``, valid with stage 0.
     multiplier : ``In(31)``
         Valid with stage 2, two cycles later.
     once : ``In(1)``
@@ -41,10 +51,12 @@ class FixedPoint(wiring.Component):
         Result, :data:`opendpu_arch.latency.FIXED_POINT` cycles after its sum.
     """
 
-    def __init__(self, *, width, vendor=None):
-        self._width, self._vendor = width, vendor
+    def __init__(self, *, width, parts=1, halves=False, vendor=None):
+        self._width, self._halves, self._vendor = width, halves, vendor
         super().__init__({
-            "sum": In(signed(width)), "bias": In(signed(32)),
+            "sum": In(signed(max(width, _BIAS_BITS + 1))).array(2 if halves else parts),
+            "bias": In(signed(_BIAS_BITS)),
+            **({"second": In(1)} if halves else {}),
             "multiplier": In(unsigned(scaled.MULTIPLIER_BITS)), "once": In(1),
             "shift": In(range(scaled.MAX_SHIFT + 1)),
             "zero": In(signed(8)), "low": In(signed(8)), "high": In(signed(8)),
@@ -54,8 +66,12 @@ class FixedPoint(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         # -- stage 0: bias; stages 1 to 5: product -------------------------------------------------
-        biased = Signal(signed(max(self._width, len(self.bias)) + 1), reset_less=True)
-        m.d.sync += biased.eq(self.sum + self.bias)
+        biased = Signal(signed(max(self._width, _BIAS_BITS) + 1), reset_less=True)
+        # Synthesis gives carries the first operand, or the narrower one: if that is the bias, the
+        # adder's LUTs choose the sum, too.
+        chosen = (Mux(self.second, self.sum[1], self.sum[0]) if self._halves
+                  else functools.reduce(operator.or_, self.sum))
+        m.d.sync += biased.eq((self.bias + chosen)[:len(biased)].as_signed())
         m.submodules.product = product = FixedProduct(width=len(biased), vendor=self._vendor)
         # -- stages 6 and 7: shift, twice the result -----------------------------------------------
         m.submodules.shifter = shifter = SaturatingShift(

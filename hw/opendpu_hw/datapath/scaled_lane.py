@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """One output channel's sums through a fixed-point multiplier (extension ``scaled``)."""
 
+import functools
 import itertools
+import operator
 
 from amaranth.hdl import Module, Mux, Signal, signed, unsigned
 from amaranth.lib import wiring
@@ -91,20 +93,20 @@ class ScaledLane(wiring.Component):
         kinds = [("sum", self.sum, False)]
         if self._terms:
             kinds += [("term", self.term, True), ("maximum", self.maximum, False)]
-        total = 0           # of what there is, all but one are zero
-        for name, values, of_terms in kinds:
-            held = {p: Signal.like(values[p], name=f"{name}{p}", reset_less=True) for p in order}
+        values = []         # of what there is, all but one are zero
+        for name, sums, of_terms in kinds:
+            held = {p: Signal.like(sums[p], name=f"{name}{p}", reset_less=True) for p in order}
             for n, (those, take) in enumerate(((early, steps.read), (self._late, steps.late))):
                 with m.If(take):
-                    m.d.sync += [held[p].eq(values[p]) for p in those]
+                    m.d.sync += [held[p].eq(sums[p]) for p in those]
                     if self._terms and name != "maximum":
                         with m.If(self.termed[n] != of_terms):
                             m.d.sync += [held[p].eq(0) for p in those]
-            total |= choose(steps.select, [held[p] for p in order])
+            values.append([held[p] for p in order])
 
-        m.submodules.scale = scale = FixedPoint(width=self._width, vendor=self._vendor)
+        scale = self._scale(m, values)
         m.d.comb += [
-            scale.sum.eq(total), scale.bias.eq(bias),
+            scale.bias.eq(bias),
             scale.multiplier.eq(multiplier), scale.shift.eq(self.shift),
             scale.once.eq(steps.once), scale.zero.eq(steps.zero), scale.low.eq(steps.low),
             scale.high.eq(steps.high),
@@ -122,3 +124,23 @@ class ScaledLane(wiring.Component):
                 m.d.sync += gathered.eq(self.y[after])
         m.d.comb += self.y[order[-1]].eq(newest)
         return m
+
+    def _scale(self, m, values):
+        """Return the multiplier, whose adder has the last choice; ``values`` are those by kind.
+
+        Four ways of a choice are a LUT of six inputs a bit. Fewer are one with what follows.
+        """
+        select, ways = self.steps.select, 4
+        halves = len(values) == 1 and self._pixels > ways
+        if halves:
+            parts = [choose(select[:2], values[0][:ways]), choose(select[:2], values[0][ways:])]
+        else:
+            parts = [choose(select, held) for held in values]
+            if self._pixels < ways:
+                parts = [functools.reduce(operator.or_, parts)]
+        m.submodules.scale = scale = FixedPoint(
+            width=self._width, parts=len(parts), halves=halves, vendor=self._vendor)
+        m.d.comb += [scale.sum[n].eq(part) for n, part in enumerate(parts)]
+        if halves:
+            m.d.comb += scale.second.eq(select[2])
+        return scale

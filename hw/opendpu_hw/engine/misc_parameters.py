@@ -75,6 +75,7 @@ class MiscParameters(wiring.Component):
         weights_left = Signal()
         bias_left = Signal()
         go = Signal()
+        moves = Signal()                    # a word goes, or none is there: not behind `go`
         final = Signal()                    # no word is left, or only this one
         free = Signal()
         begin = Signal()
@@ -82,7 +83,7 @@ class MiscParameters(wiring.Component):
         m.d.comb += [
             self.job.ready.eq(~waits),
             # A cycle after the last bias, which is there long before the last weights.
-            free.eq((~weights_left | (go & final)) & ~bias_left),
+            free.eq(moves & final & ~bias_left),
             begin.eq(free & (waits | self.job.valid)),
         ]
         next_job = Signal.like(p, reset_less=True)
@@ -115,6 +116,7 @@ class MiscParameters(wiring.Component):
             self.weights.valid.eq(weights_left & room),
             self.weights.addr.eq(at),
             go.eq(self.weights.valid & self.weights.ready),
+            moves.eq(~weights_left | (room & self.weights.ready)),
             last_row.eq(left < 0),
             entry_done.eq(last_row | (tap == taps - 1) | p.wide),
             final.eq(~weights_left | (
@@ -134,7 +136,7 @@ class MiscParameters(wiring.Component):
                 m.d.sync += writing.eq(writing + 1)
         # What is loaded does not depend on what is known late: whether the word is read, and
         # whether the next job begins.
-        with m.If(~weights_left | go):
+        with m.If(moves):
             with m.If(final):
                 m.d.sync += [
                     p.eq(new), rows_left.eq(new_left), left.eq(new_left),

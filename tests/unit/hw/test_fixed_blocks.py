@@ -18,7 +18,7 @@ def draw(rng, name, width):
     top = (1 << width) - 1
     edges = (0, 1, top, top >> 1, 1 << width - 1, (1 << 17) - 1, 1 << 17, (1 << 15) - 1)
     value = rng.choice((*edges, rng.getrandbits(width), rng.getrandbits(rng.randrange(1, width))))
-    if name in ("sum", "bias"):  # around zero, and around where sums saturate
+    if name.startswith(("sum", "bias")):  # around zero, and around where sums saturate
         value += rng.choice((0, 1 << 28, -(1 << 28), -value + rng.randrange(-300, 300)))
     return value & top
 

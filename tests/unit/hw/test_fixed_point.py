@@ -56,17 +56,36 @@ def case(rng, width):
     }
 
 
-def results(cases, width):
+def split(rng, dut, total):
+    """Return the values that a sum comes as, by members."""
+    if hasattr(dut, "second"):
+        second = rng.randrange(2)
+        others = [rng.randrange(-1000, 1000) for _ in dut.sum]
+        return {"second": second, "sum": [*others[:second], total, *others[second + 1 :]]}
+    at = rng.randrange(len(dut.sum))
+    return {"sum": [total if n == at else 0 for n in range(len(dut.sum))]}
+
+
+def results(cases, rng, **form):
     """Return what comes out for cases that come one a cycle."""
     m = Module()
-    m.submodules.dut = dut = FixedPoint(width=width)
+    m.submodules.dut = dut = FixedPoint(**form)
     found = []
 
     async def feed(ctx):
         for number in range(len(cases) + FIXED_POINT):
             for name, stage in STAGES.items():
-                if 0 <= number - stage < len(cases):
-                    ctx.set(getattr(dut, name), cases[number - stage][name])
+                if not 0 <= number - stage < len(cases):
+                    continue
+                value = cases[number - stage][name]
+                if name != "sum":
+                    ctx.set(getattr(dut, name), value)
+                    continue
+                given = split(rng, dut, value)
+                for member, part in zip(dut.sum, given.pop("sum"), strict=True):
+                    ctx.set(member, part)
+                for member, part in given.items():
+                    ctx.set(getattr(dut, member), part)
             await ctx.delay(1e-9)
             if number >= FIXED_POINT:
                 found.append(ctx.get(dut.y))
@@ -80,12 +99,16 @@ def results(cases, width):
     return found[:-1]
 
 
-@pytest.mark.parametrize("width", [31, 34])
-def test_results_are_those_of_the_contract(width):
+@pytest.mark.parametrize(
+    "form",
+    [{"width": 31}, {"width": 31, "halves": True}, {"width": 34, "parts": 3}],
+    ids=["one", "halves", "parts"],
+)
+def test_results_are_those_of_the_contract(form):
     seed = random.randrange(1 << 32)
     print(f"seed {seed}")
     rng = random.Random(seed)
-    cases = [case(rng, width) for _ in range(4000)]
+    cases = [case(rng, form["width"]) for _ in range(4000)]
     expected = [
         int(
             numerics.requantize_scaled(
@@ -101,7 +124,7 @@ def test_results_are_those_of_the_contract(width):
         )
         for c in cases
     ]
-    found = results(cases, width)
+    found = results(cases, rng, **form)
     assert len(set(expected)) > 200
     assert found == expected[: len(found)]
     assert len(found) == len(cases)
