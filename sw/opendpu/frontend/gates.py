@@ -25,10 +25,10 @@ def join_gates(graph: Graph) -> None:
 
 def _join(graph: Graph, product: Node) -> None:
     limited = graph[product.inputs["input"][0]]
-    if limited.kind != "relu6" or not _read_once(graph, limited):
+    if limited.kind != "relu6" or not graph.is_read_once(limited.name):
         return
     layer = graph[limited.inputs["input"][0]]
-    if layer.kind not in LAYERS or not _read_once(graph, layer) or "bias" not in layer.inputs:
+    if layer.kind not in LAYERS or not graph.is_read_once(layer.name) or "bias" not in layer.inputs:
         return
     bias = graph[layer.inputs["bias"][0]].value
     if bias is None:
@@ -47,7 +47,3 @@ def _is_sixth(graph: Graph, node: Node) -> bool:
     if factor is None or not np.all(np.abs(factor - FACTOR) <= TOLERANCE * FACTOR):
         return False
     return all(value is not None and not np.any(value) for value in added)
-
-
-def _read_once(graph: Graph, node: Node) -> bool:
-    return len(graph.consumers(node.name)) == 1 and node.name not in graph.outputs

@@ -170,6 +170,10 @@ class Graph:
         joined = itertools.chain.from_iterable
         return [node for node in self.nodes.values() if name in joined(node.inputs.values())]
 
+    def is_read_once(self, name: str) -> bool:
+        """Return whether one node uses the result of ``name``, and it is no output."""
+        return name not in self.outputs and len(self.consumers(name)) == 1
+
     def consumer_map(self) -> dict[str, list[Node]]:
         """Return the users of every node at once."""
         users: dict[str, list[Node]] = {name: [] for name in self.nodes}

@@ -27,6 +27,7 @@ from opendpu.quantize.report import Report
 from opendpu.quantize.samples import Calibration, Samples, calibration_samples, suspicions
 from opendpu.quantize.substitution import substitute_activations
 from opendpu.quantize.tensor_spec import DPU_BITS, check_choice
+from opendpu.quantize.threads import one_blas_thread
 from opendpu.quantize.transforms.approximate import approximate
 from opendpu.quantize.transforms.bounds import bound
 from opendpu.quantize.transforms.fold import fold
@@ -82,6 +83,7 @@ def quantize(
     return quantize_with_report(graph, calib, config, show=show, **options).graph
 
 
+@one_blas_thread()
 def quantize_with_report(
     graph: FloatGraph,
     calib: Calibration,

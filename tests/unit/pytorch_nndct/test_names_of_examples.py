@@ -25,6 +25,7 @@ def test_names_at_the_top():
     assert pytorch_nndct.Inspector is pytorch_nndct.apis.Inspector
     assert pytorch_nndct.torch_quantizer is pytorch_nndct.apis.torch_quantizer
     assert pytorch_nndct.dump_xmodel is pytorch_nndct.apis.dump_xmodel
+    assert pytorch_nndct.QatProcessor is pytorch_nndct.apis.QatProcessor
     assert bfp is pytorch_nndct.bfp
 
 

@@ -12,9 +12,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from opendpu.compiler.layers.cost import BEAT_BYTES, PORTS
 from opendpu.compiler.legalize.permute import permuted
 from opendpu.compiler.legalize.refusal import Refusal
 from opendpu.compiler.legalize.registry import Call
+from opendpu_arch.target import Target
 
 MAX_PERMUTED = 1024
 """Channels that a convolution of one pixel puts in another order: a megabyte of weights."""
@@ -24,8 +26,10 @@ MAX_CYCLES = 1 << 18
 """Expected cycles of a transpose whose last axis moves; with more, the CPU is sooner."""
 BURST_CYCLES = 4
 """Cycles of SAVE for a block."""
-LANES, LOADED = 2048, 32
-"""Products of the array of B4096, and bytes of weights that LOAD brings, a cycle."""
+JUDGED = Target.from_name("B4096")
+"""A legalized graph is for every target: cycles are those of the largest array."""
+LANES, LOADED = JUDGED.macs_per_cycle, PORTS * BEAT_BYTES
+"""Products of its array, and bytes of weights that LOAD brings, a cycle."""
 
 
 class _Exchange(NamedTuple):

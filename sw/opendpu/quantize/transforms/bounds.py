@@ -83,10 +83,10 @@ def _bound_of(graph: Graph, node: Node) -> _Bound | None:
 
 def _is_inner(graph: Graph, node: Node) -> bool:
     """Tell whether only one bound of the other kind takes a result, which makes both of it."""
-    users = graph.consumers(node.name)
-    if len(users) != 1 or node.name in graph.outputs:
+    if not graph.is_read_once(node.name):
         return False
-    return users[0].kind in {"max", "min"} - {node.kind} and _bound_of(graph, users[0]) is not None
+    (user,) = graph.consumers(node.name)
+    return user.kind in {"max", "min"} - {node.kind} and _bound_of(graph, user) is not None
 
 
 def _rewrite(

@@ -55,7 +55,7 @@ def _fold_back(graph: Graph) -> list[str]:
             continue
         factor, offset = _affine(graph, node)
         source = _unshaped(graph, node)
-        alone = _is_alone(graph, source)
+        alone = graph.is_read_once(source.name)
         layer = is_layer(source) and has_constant_weights(graph, source)
         if layer and alone and source.shape[-1] == factor.size:
             _into_layer(graph, source, factor, offset)
@@ -72,17 +72,12 @@ def _fold_back(graph: Graph) -> list[str]:
 def _unshaped(graph: Graph, node: Node) -> Node:
     """Return what an op reads, in front of reshapes that keep channels and that only it reads."""
     source = graph[node.inputs["input"][0]]
-    while source.kind == "reshape" and _is_alone(graph, source):
+    while source.kind == "reshape" and graph.is_read_once(source.name):
         before = graph[source.inputs["input"][0]]
         if before.shape[-1:] != node.shape[-1:]:
             break
         source = before
     return source
-
-
-def _is_alone(graph: Graph, node: Node) -> bool:
-    """Return whether a result has one reader, and is none of the graph's."""
-    return len(graph.consumers(node.name)) == 1 and node.name not in graph.outputs
 
 
 def _is_pixels(node: Node) -> bool:

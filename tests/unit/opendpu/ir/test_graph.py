@@ -21,6 +21,18 @@ def small() -> Graph:
     return graph
 
 
+def test_read_once_is_one_reader_and_no_output():
+    graph = small()
+    assert graph.is_read_once("c")
+    assert not graph.is_read_once("r")  # an output that nobody reads
+    graph.add("s", "relu", (1, 4, 4, 3), {"input": ["r"]})
+    assert not graph.is_read_once("r")  # an output, too
+    graph.add("t", "add", (1, 4, 4, 3), {"input": ["c", "c"]})
+    assert not graph.is_read_once("c")
+    graph.outputs = ["s", "t"]
+    assert graph.is_read_once("r")
+
+
 def test_xir_and_back():
     graph = small()
     graph.attrs["onnx_order"] = {"x": [0, 2, 3, 1]}

@@ -2,7 +2,8 @@
 """Widths for a cost, where levels are far apart: against all choices there are."""
 
 import itertools
-import math
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -12,24 +13,10 @@ from opendpu.pruning.objective import levels
 from opendpu.pruning.structure import Dependencies, Group
 from opendpu_arch.target import Target
 
+sys.path.append(str(Path(__file__).parent))
+from block_net import UNITS, Blocks
+
 B4096 = Target.from_name("B4096")
-UNITS = {"stem": 32, "one": 32, "two": 64, "three": 96}
-LAYERS = {("stem", "one"): 9, ("one", "stem"): 9, ("stem", "two"): 2, ("two", "three"): 2}
-"""Pairs of groups that a layer reads and makes, and what it takes for a pair of channels."""
-
-
-class Blocks:
-    """What layers take on a target: blocks of 16 channels, each at a time."""
-
-    name = "cycles"
-
-    def cost(self, widths):
-        return float(self.exact(widths))
-
-    def exact(self, widths):
-        """Return the cycles."""
-        blocks = {name: math.ceil(widths.get(name, units) / 16) for name, units in UNITS.items()}
-        return sum(blocks[a] * blocks[b] * each for (a, b), each in LAYERS.items())
 
 
 @pytest.fixture
@@ -50,7 +37,7 @@ def analysis_of(weights):
 @pytest.mark.parametrize("weights", list(itertools.product((0.2, 1, 3), repeat=4)))
 def test_choices_are_near_the_best(dependencies, weights):
     analysis = analysis_of(dict(zip(UNITS, weights, strict=True)))
-    cycles = Blocks()
+    cycles = Blocks(16)
 
     def lost(widths):
         return sum(

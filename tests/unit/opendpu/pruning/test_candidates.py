@@ -2,6 +2,8 @@
 """Several choices of widths at one cost: different, within the cost, the same for a seed."""
 
 import math
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -11,23 +13,8 @@ from opendpu.pruning.candidates import candidates
 from opendpu.pruning.structure import OUT, Dependencies, Group, Member
 from opendpu_arch.errors import UnsupportedError
 
-UNITS = {"stem": 32, "one": 32, "two": 64, "three": 96}
-LAYERS = {("stem", "one"): 9, ("one", "stem"): 9, ("stem", "two"): 2, ("two", "three"): 2}
-"""Pairs of groups that a layer reads and makes, and what it takes for a pair of channels."""
-
-
-class Blocks:
-    """What layers take: blocks of 4 channels, each at a time."""
-
-    name = "cycles"
-
-    def cost(self, widths):
-        return float(self.exact(widths))
-
-    def exact(self, widths):
-        """Return the cycles."""
-        blocks = {name: math.ceil(widths.get(name, units) / 4) for name, units in UNITS.items()}
-        return sum(blocks[a] * blocks[b] * each for (a, b), each in LAYERS.items())
+sys.path.append(str(Path(__file__).parent))
+from block_net import UNITS, Blocks
 
 
 def group(name, layers):
@@ -57,22 +44,22 @@ def analysis(dependencies):
 def test_they_differ_and_cost_no_more_than_allowed(dependencies, analysis):
     told = []
     found = candidates(
-        dependencies, analysis, Blocks(), 0.5, count=12, divisible=4, show=told.append
+        dependencies, analysis, Blocks(4), 0.5, count=12, divisible=4, show=told.append
     )
     assert len(found) == 12 and told[-1] == "choosing candidates: 12 of 12"
     assert all(one not in found[:i] for i, one in enumerate(found))
-    limit = Blocks().exact(UNITS) / 2
-    assert all(Blocks().exact(one) <= 1.01 * limit for one in found)
-    assert found[0] == allocate(dependencies, analysis, Blocks(), 0.5, divisible=4)
+    limit = Blocks(4).exact(UNITS) / 2
+    assert all(Blocks(4).exact(one) <= 1.01 * limit for one in found)
+    assert found[0] == allocate(dependencies, analysis, Blocks(4), 0.5, divisible=4)
 
 
 def test_the_stream_is_tried_narrower_and_wider(dependencies, analysis):
     """Groups that several layers write look dear where nothing is trained behind the cut."""
-    found = candidates(dependencies, analysis, Blocks(), 0.5, count=12, divisible=4)
+    found = candidates(dependencies, analysis, Blocks(4), 0.5, count=12, divisible=4)
     stems = [one["stem"] for one in found]
     assert stems[0] == UNITS["stem"] and min(stems) < 20
     analysis.scores["stem"] = dict.fromkeys(analysis.scores["stem"], 0.999)
-    found = candidates(dependencies, analysis, Blocks(), 0.5, count=12, divisible=4)
+    found = candidates(dependencies, analysis, Blocks(4), 0.5, count=12, divisible=4)
     stems = [one["stem"] for one in found]
     assert max(stems) > stems[0] + 8
 
@@ -80,7 +67,7 @@ def test_the_stream_is_tried_narrower_and_wider(dependencies, analysis):
 def test_a_seed_decides(dependencies, analysis):
     def made(count, seed):
         return candidates(
-            dependencies, analysis, Blocks(), 0.5, count=count, divisible=4, seed=seed
+            dependencies, analysis, Blocks(4), 0.5, count=count, divisible=4, seed=seed
         )
 
     assert made(8, 3) == made(8, 3) != made(8, 4)
@@ -92,9 +79,9 @@ def test_there_are_fewer_where_few_differ(analysis):
 
     class Only(Blocks):
         def exact(self, widths):
-            return math.ceil(widths.get("one", 32) / 16)
+            return math.ceil(widths.get("one", 32) / self.size)
 
-    assert candidates(one, analysis, Only(), 0.5, count=6, divisible=16) == [{"one": 16}]
+    assert candidates(one, analysis, Only(16), 0.5, count=6, divisible=16) == [{"one": 16}]
 
 
 @pytest.mark.parametrize(
@@ -107,12 +94,12 @@ def test_there_are_fewer_where_few_differ(analysis):
 )
 def test_numbers_that_are_none_are_refused(dependencies, analysis, options, message):
     with pytest.raises(UnsupportedError, match=message):
-        candidates(dependencies, analysis, Blocks(), 0.5, **options)
+        candidates(dependencies, analysis, Blocks(4), 0.5, **options)
 
 
 def test_what_is_believed_decides_what_is_narrowed(dependencies, analysis):
     def made(belief):
-        return allocate(dependencies, analysis, Blocks(), 0.5, divisible=4, belief=belief)
+        return allocate(dependencies, analysis, Blocks(4), 0.5, divisible=4, belief=belief)
 
     plain = made(Belief())
     assert made(Belief(factors={"three": 100.0}))["three"] == 96 > plain["three"]
