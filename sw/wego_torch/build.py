@@ -2,14 +2,12 @@
 """From quantized graphs to compiled networks, kept on disk by the content that they are made of."""
 
 import functools
-import hashlib
 import json
 import pathlib
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import torch
 
 import xir
@@ -18,7 +16,7 @@ from opendpu.api import chosen_target
 from opendpu.compiler.options import Options
 from opendpu.compiler.report import Report
 from opendpu.export.onnx_qdq import ORDER, output_name
-from opendpu.ir import Array, FloatGraph, Graph, QuantizedGraph
+from opendpu.ir import Array, FloatGraph, QuantizedGraph, digest_of
 from opendpu.quantize import QuantizeConfig, quantize_with_report
 from opendpu_arch import cache
 from opendpu_arch.target import Target
@@ -137,20 +135,6 @@ def _plain(report: Report) -> dict[str, Any]:
 @functools.cache
 def _sources() -> str:
     return cache.source_digest(*SOURCES)
-
-
-def digest_of(graph: Graph) -> str:
-    """Return a digest of everything in a graph: ops, attributes, types, constants."""
-    found = hashlib.sha256()
-    for node in graph:
-        found.update(
-            f"{node.name}|{node.kind}|{node.type}|{node.inputs}|{node.tensor}|{node.reason}|"
-            f"{node.origin}|{sorted(node.attrs.items(), key=lambda item: item[0])}\n".encode()
-        )
-        if node.value is not None:
-            found.update(np.ascontiguousarray(node.value).tobytes())
-    found.update(f"{graph.name}|{graph.outputs}|{sorted(graph.attrs.items())}".encode())
-    return found.hexdigest()
 
 
 def _outputs(graph: xir.Graph) -> tuple[str, ...]:

@@ -95,11 +95,15 @@ QUANTIZE = (
          "            self._total[name] = self._part[name]"),
     ),
     *mutants(
-        "sw/opendpu/quantize/transforms/fold.py",
+        "sw/opendpu/ir/graph.py",
         "unit/opendpu/quantize/test_quantize.py",
         ("quantize-fold-into-an-output",
-         "return len(graph.consumers(node.name)) == 1 and node.name not in graph.outputs",
-         "return len(graph.consumers(node.name)) == 1"),
+         "return name not in self.outputs and len(self.consumers(name)) == 1",
+         "return len(self.consumers(name)) == 1"),
+    ),
+    *mutants(
+        "sw/opendpu/quantize/transforms/fold.py",
+        "unit/opendpu/quantize/test_quantize.py",
         ("quantize-fold-bias-not-scaled",
          "bias = bias_of(graph, layer) * factor + offset",
          "bias = bias_of(graph, layer) + offset"),

@@ -20,7 +20,7 @@ from opendpu.data_sets.pools import in_processes, on_ray
 from opendpu.data_sets.progress_file import ProgressFile
 from opendpu.data_sets.samples import DataSet, read_data
 from opendpu.data_sets.work import FLOAT, Task, Variant
-from opendpu.ir import FloatGraph, QuantizedGraph
+from opendpu.ir import FloatGraph, QuantizedGraph, digest_of
 from opendpu.quantize import complete, is_quantized, quantize_with_report
 from opendpu.quantize_model import read_model
 from opendpu.runtime.devices import check_device
@@ -177,8 +177,11 @@ def _prepared(
     variants: list[Variant] = []
     if not isinstance(graph, QuantizedGraph) and not is_quantized(graph):
         variants.append(
-            Variant(FLOAT, pickle.dumps(graph), "", tuple(graph.outputs), metric, function)
-        )
+            Variant(
+                FLOAT, pickle.dumps(graph), digest_of(graph), "", tuple(graph.outputs), metric,
+                function,
+            )
+        )  # fmt: skip
         show("quantizing")
         data = samples.inputs(_spread(len(samples), calibration))
         quantized = quantize_with_report(graph, data, method=method, target=target, show=show).graph
@@ -194,14 +197,17 @@ def _prepared(
         path = pathlib.Path(folder, "model.xmodel")
         compiled.serialize(path)
         content = path.read_bytes()
-    variants.append(Variant("quantized", content, device, tuple(names), metric, function))
+    digest = hashlib.sha256(content).hexdigest()
+    variants.append(Variant("quantized", content, digest, device, tuple(names), metric, function))
     tasks = [
         Task(number, start, min(start + SIZE, len(samples)))
         for number in range(len(variants))
         for start in range(0, len(samples), SIZE)
     ]
     if hardware:
-        variants.append(Variant(hardware, content, hardware, tuple(names), metric, function))
+        variants.append(
+            Variant(hardware, content, digest, hardware, tuple(names), metric, function)
+        )
         places = _spread(len(samples), hardware_samples)
         tasks += [Task(len(variants) - 1, int(place), int(place) + 1) for place in places]
     return variants, tasks
@@ -219,9 +225,9 @@ def _digest(variants: Sequence[Variant], samples: DataSet) -> str:
     found = hashlib.sha256()
     for variant in variants:
         found.update(
-            f"{variant.name} {variant.device} {variant.metric} {variant.function}".encode()
+            f"{variant.name} {variant.device} {variant.metric} {variant.function} "
+            f"{variant.digest}\n".encode()
         )
-        found.update(variant.content)
     for part in samples.identity():
         found.update(part)
     return found.hexdigest()

@@ -6,7 +6,6 @@ Both give every task's counts once, whatever happens to workers: those of a lost
 
 import concurrent.futures
 import contextlib
-import multiprocessing
 import os
 import signal
 from collections.abc import Iterator, Sequence
@@ -17,6 +16,7 @@ from opendpu.data_sets.metrics import Counts
 from opendpu.data_sets.samples import DataSet
 from opendpu.data_sets.work import Task, Variant, count
 from opendpu.ir import Array
+from opendpu.processes import worker_pool
 from opendpu_arch.errors import DPUError
 
 TRIES = 3
@@ -53,22 +53,19 @@ def in_processes(
     size = workers or os.cpu_count() or 1
     for _ in range(TRIES):
         done: set[Task] = set()
-        context = multiprocessing.get_context("spawn")
-        pool = concurrent.futures.ProcessPoolExecutor(size, context, _begin, (variants,))
         try:
-            for task, counts in _through(pool, waiting, data, AHEAD * size):
-                done.add(task)
-                yield task, counts
+            with worker_pool(size, _begin, (variants,)) as pool:
+                for task, counts in _through(pool, waiting, data, AHEAD * size):
+                    done.add(task)
+                    yield task, counts
             return
         except BrokenProcessPool:
             waiting = [task for task in waiting if task not in done]
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
     raise DPUError(f"worker processes were lost {TRIES} times: is there enough memory?")
 
 
 def _through(
-    pool: concurrent.futures.ProcessPoolExecutor, tasks: Sequence[Task], data: DataSet, ahead: int
+    pool: concurrent.futures.Executor, tasks: Sequence[Task], data: DataSet, ahead: int
 ) -> Done:
     running: dict[concurrent.futures.Future[Counts], Task] = {}
     coming = iter(tasks)

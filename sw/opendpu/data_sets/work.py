@@ -3,7 +3,6 @@
 
 import dataclasses
 import functools
-import hashlib
 import pathlib
 import pickle
 import tempfile
@@ -30,6 +29,8 @@ class Variant:
         In the report.
     content
         A float graph, pickled, or a compiled ``.xmodel``.
+    digest
+        Of the network. Of a pickle there is none: its bytes say which strings are one object, too.
     device
         What runs the latter; empty for a float graph.
     outputs
@@ -40,6 +41,7 @@ class Variant:
 
     name: str
     content: bytes
+    digest: str
     device: str
     outputs: tuple[str, ...]
     metric: str
@@ -70,17 +72,17 @@ def count(variant: Variant, arrays: Mapping[str, Array], labels: Array) -> Count
 
 
 class _Key:
-    """A variant that is found again by its content."""
+    """A variant that is found again by its network."""
 
     def __init__(self, variant: Variant) -> None:
         self.variant = variant
-        self._digest = hashlib.sha256(variant.content + variant.device.encode()).digest()
+        self._values = variant.digest, variant.device
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Key) and other._digest == self._digest
+        return isinstance(other, _Key) and other._values == self._values
 
     def __hash__(self) -> int:
-        return hash(self._digest)
+        return hash(self._values)
 
 
 class _Float:

@@ -7,10 +7,10 @@ from typing import Any, Protocol, TypeVar
 
 import cloudpickle
 import torch
-from loky import ProcessPoolExecutor
 from torch import nn
 
 from opendpu import cluster
+from opendpu.processes import worker_pool
 from opendpu.pruning.score import Evaluate, score_of
 from opendpu_arch.errors import DPUError, UnsupportedError
 
@@ -34,8 +34,7 @@ def evaluated(
     Parameters
     ----------
     workers
-        Processes, which begin anew, as a fork of a process with threads can wait forever for
-        what one of them held; they have the same result as one.
+        Processes; they have the same result as one.
     ray
         Address of a Ray cluster that evaluates instead.
 
@@ -61,18 +60,14 @@ def evaluated(
 def _in_processes(
     work: Work[Task], tasks: Sequence[Task], workers: int
 ) -> Iterator[tuple[Task, float]]:
-    pool = ProcessPoolExecutor(workers, initializer=_begin, initargs=(_sendable(work),))
-    ended = False
     try:
-        yield from zip(tasks, pool.map(_score, tasks), strict=True)
-        ended = True
+        with worker_pool(workers, _begin, (_sendable(work),)) as pool:
+            yield from zip(tasks, pool.map(_score, tasks), strict=True)
     except BrokenProcessPool as error:
         raise DPUError(
             "a process that evaluates networks ended before its work did (out of memory?); "
             "one worker needs no processes"
         ) from error
-    finally:
-        pool.shutdown(kill_workers=not ended)
 
 
 def _sendable(work: Work[Any]) -> bytes:

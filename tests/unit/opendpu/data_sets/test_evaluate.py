@@ -290,3 +290,16 @@ def test_control_c_stops_all_processes_and_says_how_to_go_on(digits):
     found = json.loads(again.stdout)
     assert found["resumed"] > 0
     assert found["samples"]["float"] == 48 * 200
+
+
+def test_a_script_without_a_guard_is_not_run_again_by_workers(digits):
+    Path("script.py").write_text(
+        "from opendpu.data_sets import evaluate\n"
+        f"found = evaluate({str(digits)!r}, 'digits.npz', target={TARGET!r}, workers=1)\n"
+        "print('samples', found.samples['quantized'])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "script.py"], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["samples", "48"]
