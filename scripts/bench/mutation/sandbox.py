@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from mutation.mutant import REPOSITORY
 from opendpu_arch.errors import ToolError
 
-LEFT_OUT = (".git", ".venv", "__pycache__", ".*_cache", ".hypothesis", "build", "sim_build")
+LEFT_OUT = (".git", ".venv*", "__pycache__", ".*_cache", ".hypothesis", "build", "sim_build")
 """Not copied: what tests do not need, or make anew."""
 SOURCES = ("arch", "hw", "sw", "sim")
 _FAILURE = re.compile(r"^(?:FAILED|ERROR) (\S+?::.+?|\S+)(?: - .*)?$", re.M)
