@@ -53,7 +53,7 @@ def hashed(graph: xir.Graph) -> str:
 def measure(name: str, target: Target, options: argparse.Namespace) -> dict[str, Any]:
     """Compile a network ``--repeat`` times; return the figures of the fastest run."""
     if name in NAMES:
-        graph = quantized(name, options.models, options.cache_dir).graph
+        graph = quantized(name, options.models, options.cache_dir, target).graph
     else:
         graph = xir.Graph.deserialize(name)
     start_bytes = peak_bytes()

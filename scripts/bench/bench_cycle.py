@@ -47,7 +47,7 @@ def jobs(name: str, target: Target, models: pathlib.Path, seed: int) -> Iterator
             for number in range(PROGRAMS):
                 yield Job(*random_program(engine, target, seed + number))
         return
-    compiled = compile_with_report(quantized(name, models).graph, target)
+    compiled = compile_with_report(quantized(name, models, extended=target).graph, target)
     for subgraph in leaves(compiled.graph.get_root_subgraph()):
         program = Program.from_subgraph(subgraph)
         segments = {r: np.frombuffer(value, np.uint8) for r, value in program.constants.items()}

@@ -156,7 +156,7 @@ def main() -> None:
     target = Target.from_name(options.target)
     results = []
     for name in options.networks:
-        made = quantized(name, options.models, options.cache_dir)
+        made = quantized(name, options.models, options.cache_dir, target)
         results.append(measure(name, made, target, options))
         if not options.json:
             print(summary(results[-1]), flush=True)

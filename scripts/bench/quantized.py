@@ -22,6 +22,7 @@ from opendpu.frontend import load_onnx
 from opendpu.ir import FloatGraph, QuantizedGraph, to_xir
 from opendpu.quantize import quantize
 from opendpu_arch.errors import ModelFormatError, OutputError
+from opendpu_arch.target import Target
 
 SAMPLES = 8
 """Calibration images."""
@@ -44,17 +45,24 @@ class Quantized:
     seconds: float
 
 
-def quantized(name: str, models: pathlib.Path, cache: pathlib.Path | None = None) -> Quantized:
+def quantized(
+    name: str,
+    models: pathlib.Path,
+    cache: pathlib.Path | None = None,
+    extended: Target | None = None,
+) -> Quantized:
     """Return a network, from the cache if it is there.
 
-    ``models`` is the folder with ``mlperf_tiny``; ``cache`` defaults to the user's.
+    ``models`` is the folder with ``mlperf_tiny``; ``cache`` defaults to the user's. A network that
+    uses the extensions of a target is made for ``extended``; without it, it runs on all.
     """
     folder = cache or pathlib.Path(platformdirs.user_cache_dir("opendpu")) / "networks"
-    path = folder / f"{name}_{_key(name, models)}.xmodel"
+    own = "".join(f"+{one.label}" for one in sorted(extended.extensions)) if extended else ""
+    path = folder / f"{name}{own}_{_key(name, models)}.xmodel"
     with contextlib.suppress(ModelFormatError):  # none, or a damaged one: made again
         return Quantized(xir.Graph.deserialize(path), 0.0)
     start = time.perf_counter()
-    graph = to_xir(_quantize(name, models))
+    graph = to_xir(_quantize(name, models, extended if own else None))
     seconds = time.perf_counter() - start
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -64,17 +72,19 @@ def quantized(name: str, models: pathlib.Path, cache: pathlib.Path | None = None
     return Quantized(graph, seconds)
 
 
-def _quantize(name: str, models: pathlib.Path) -> QuantizedGraph:
+def _quantize(name: str, models: pathlib.Path, target: Target | None) -> QuantizedGraph:
     noise = np.random.default_rng(0)
     if name in TINY:
         file, largest = TINY[name]
         graph = load_onnx(models / "mlperf_tiny" / file)
         return quantize(
-            graph, {_head(graph)[0]: noise.random(_head(graph)[1], np.float32) * largest}
+            graph,
+            {_head(graph)[0]: noise.random(_head(graph)[1], np.float32) * largest},
+            target=target,
         )
     graph = load_onnx(networks.NETWORKS[name]())
     head, shape = _head(graph)
-    return quantize(graph, {head: noise.standard_normal(shape, np.float32)})
+    return quantize(graph, {head: noise.standard_normal(shape, np.float32)}, target=target)
 
 
 def _head(graph: FloatGraph) -> tuple[str, tuple[int, ...]]:
