@@ -48,6 +48,8 @@ class LoopNest:
     """Channel groups a tile (misc engine) or output channel blocks a pass (CONV)."""
     phase_major: bool = False
     """Columns of a dilated kernel are counted phase by phase, see :mod:`gather`."""
+    trimmed: bool = False
+    """Instructions of a dilated kernel have the kernel columns that meet the input, no others."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -17,6 +17,7 @@ from opendpu.compiler.emitter.transfer import (
     WeightsPlace,
     blocks_a_load,
     load_conv_weights,
+    load_kernel_part,
     save_rows,
 )
 from opendpu.compiler.layers import ArrayLayer, ConvLayer, ProductLayer, Window
@@ -41,10 +42,11 @@ class ConvWeights:
         self._place = _place(recorder, layer)
         self.channels = channel_constants(recorder, layer, channels)
         self._words: dict[int, int] = {}
+        self._parts: dict[tuple[int, range, range], int] = {}
 
     def forget(self) -> None:
         """Expect no weights on chip, because others will take their place."""
-        self._words = {}
+        self._words, self._parts = {}, {}
 
     def need(self, block: int, last: int) -> int:
         """Return the word of a block's weights; blocks up to ``last`` may come with it."""
@@ -60,6 +62,17 @@ class ConvWeights:
             words = load_conv_weights(self.recorder, self._place, self.shape, block, count)
             self._words.update(zip(range(block, block + count), words, strict=True))
         return self._words[block]
+
+    def need_part(self, block: int, last: int, rows: range, columns: range) -> int:
+        """Return the word of some kernel rows and columns of a block, see :meth:`need`."""
+        if (len(rows), len(columns)) == self.shape[1:3]:
+            return self.need(block, last)
+        part = block, rows, columns
+        if part not in self._parts:
+            self._parts[part] = load_kernel_part(
+                self.recorder, self._place, self.shape, block, rows, columns
+            )
+        return self._parts[part]
 
 
 def _place(recorder: Recorder, layer: ArrayLayer) -> WeightsPlace:

@@ -18,13 +18,8 @@ from opendpu.compiler.emitter.slots import table_of
 from opendpu.compiler.emitter.transfer import Tile, save_rows
 from opendpu.compiler.layers import DilatedConvLayer
 from opendpu.compiler.layers.cost import conv_cycles
-from opendpu.compiler.layers.gather import (
-    ColumnTile,
-    RowBlock,
-    Run,
-    column_tiles,
-    row_blocks,
-)
+from opendpu.compiler.layers.gather import RowBlock, kernel_rows, row_blocks
+from opendpu.compiler.layers.gather_columns import ColumnTile, Run, column_tiles
 from opendpu.compiler.limits import CONV_REACH
 from opendpu.compiler.plan import LayerPlan
 from opendpu_arch.isa import Conv, ConvInit
@@ -43,15 +38,17 @@ def emit_dilated(recorder: Recorder, plan: LayerPlan, layer: DilatedConvLayer) -
     rows_in = GatheredRows(recorder, source, plan.alternate)
     tiles = column_tiles(
         layer, source.feature.width, output.feature.width, nest.columns,
-        phase_major=nest.phase_major,
+        phase_major=nest.phase_major, trimmed=nest.trimmed,
     )  # fmt: skip
     rows = _row_blocks(recorder, layer, source, output)
     turn = nest.row_pass // nest.rows
+    groups = layer.groups_read(recorder.plan.network.features, target)
     passes = [rows[n : n + turn] for n in range(0, len(rows), turn)]
     results = 0
     for tile in tiles:
         rows_in.start(tile)
         for taken in passes:
+            taps = kernel_rows(taken)
             for block in range(0, weights.blocks, nest.groups):
                 many = min(nest.groups, weights.blocks - block)
                 if nest.groups < weights.blocks:
@@ -64,8 +61,10 @@ def emit_dilated(recorder: Recorder, plan: LayerPlan, layer: DilatedConvLayer) -
                     results += 1
                     at = rows_in.need(made)
                     for n in range(block, block + many):
-                        words = weights.need(n, block + many)
+                        last = n + 1 if nest.trimmed else block + many
                         for run in tile.runs:
+                            words = weights.need_part(n, last, taps, run.taps)
+                            words += (made.first_tap - taps.start) * len(run.taps) * groups
                             work.convolve(rows_in, at, run, n, words, weights.channels)
                     work.save()
 
@@ -128,14 +127,14 @@ class _Results:
     ) -> None:  # fmt: skip
         """Append what makes one block of output channels of a run."""
         step = run.step if self.in_order else 1
-        target, window, layout = self.recorder.target, self.layer.window, self.layout
+        target, layout = self.recorder.target, self.layout
         place = layout.place(self.rows.row)
         strided = self.rows.rows > 1 and layout.region.stride > 1
         self.recorder.set_up(
             ConvInit(
                 act_type=self.layer.act_type, shift_cut=self.layer.shift_cut,
                 shift_bias=self.layer.shift_bias,
-                kernel_h=self.rows.taps, kernel_w=window.kernel_w,
+                kernel_h=self.rows.taps, kernel_w=len(run.taps),
                 stride_h=self.rows.taps, stride_w=self.layer.tap_stride, stride_offset_in=0,
                 jump_read=run.jump * source.groups,
                 jump_read_endl=source.row_words if self.rows.taps > 1 else 1,
@@ -149,9 +148,8 @@ class _Results:
         first_bank, word = at
         groups, group = (1, block) if self.layer.depthwise else (source.groups, 0)
         channels = (group + groups) * target.channel_parallel
-        skipped = self.rows.first_tap * window.kernel_w * groups
-        steps = self.rows.taps * window.kernel_w * groups
-        first_word = (weights + skipped) % target.bank_depth
+        steps = self.rows.taps * len(run.taps) * groups
+        first_word = weights % target.bank_depth
         read = (word + run.slot * source.groups + group) % target.bank_depth
         offset = 0 if self.rows.rows > 1 else place.offset
         table, entries = table_of(self.recorder, self.layer)

@@ -5,7 +5,8 @@ from opendpu.compiler.accesses import MemoryAccess
 from opendpu.compiler.banks import BankAccess, Region
 from opendpu.compiler.emitter.recorder import Operand, Recorder
 from opendpu.compiler.layers.cost import transfer_cycles
-from opendpu.compiler.layers.gather import ColumnTile, Piece, RowBlock
+from opendpu.compiler.layers.gather import RowBlock
+from opendpu.compiler.layers.gather_columns import ColumnTile, Piece
 from opendpu.compiler.limits import MAX_PIXEL_JUMP, MAX_PIXELS
 from opendpu.compiler.plan import Memory
 from opendpu_arch.errors import GraphError

@@ -273,6 +273,40 @@ def load_conv_weights(
     return [(word + n * taps * groups) % target.bank_depth for n in range(blocks)]
 
 
+def load_kernel_part(
+    recorder: Recorder, place: WeightsPlace, shape: tuple[int, int, int, int], block: int,
+    rows: range, columns: range,
+) -> int:  # fmt: skip
+    """Load some kernel rows and columns of a block's weights, for all lanes; return their word.
+
+    ``shape`` is the whole kernel's, OHWI. They lie as in a kernel that has no others.
+    """
+    target = recorder.target
+    outputs, _, width, inputs = shape
+    lanes = target.output_channel_parallel
+    groups = -(-inputs // target.input_channel_parallel)
+    word = recorder.conv_weights.take(len(rows) * len(columns) * groups)
+    # A LOAD for all of them if they are side by side, else one for each column.
+    first = [rows.start * width + column for column in columns]
+    length, step, jump = len(rows), len(columns) * groups, width * inputs
+    if len(columns) == width or len(rows) == 1:
+        first, length, step, jump = first[:1], len(rows) * len(columns), groups, inputs
+    for lane in range(min(lanes, outputs - block * lanes)):
+        bank, output = target.convw_base + lane, block * lanes + lane
+        for number, tap in enumerate(first):
+            at = (word + number * groups) % target.bank_depth
+            recorder.add(
+                Load(
+                    bank_id=bank, bank_addr=at, jump_read=jump, jump_write=step, channel=inputs,
+                    length=length, reg_id=place.reg_id,
+                    ddr_addr=place.address + output * place.output_bytes + tap * inputs,
+                ),
+                [BankAccess(True, bank, 1, at, (length - 1) * step + groups)],
+                transfer_cycles(length, inputs, jump, target.channel_parallel),
+            )  # fmt: skip
+    return word
+
+
 def blocks_a_load(
     recorder: Recorder, place: WeightsPlace, shape: tuple[int, int, int, int], most: int
 ) -> int:

@@ -3,20 +3,15 @@
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from opendpu.compiler.banks.layout import Layout
 from opendpu.compiler.banks.reach import can_write
 from opendpu.compiler.layers import DilatedConvLayer, Feature
 from opendpu.compiler.layers.cost import LATENCY, PORTS, TILE_OVERHEAD, conv_cycles, transfer_cycles
-from opendpu.compiler.layers.gather import (
-    ColumnTile,
-    RowBlock,
-    column_tiles,
-    least_slots,
-    row_blocks,
-)
-from opendpu.compiler.limits import CONV_REACH, MAX_COLUMNS
+from opendpu.compiler.layers.gather import RowBlock, kernel_rows, row_blocks
+from opendpu.compiler.layers.gather_columns import ColumnTile, column_tiles, least_slots
+from opendpu.compiler.limits import CONV_REACH, MAX_COLUMNS, MAX_PIXEL_JUMP
 from opendpu.compiler.plan import LoopNest
 from opendpu.compiler.planner.tiling.problem import (
     Stream,
@@ -47,16 +42,27 @@ class _Work:
         return max(block.taps for block in self.rows)
 
     @property
-    def weight_words(self) -> int:
-        """Weight words of a block."""
-        return self.layer.window.kernel_h * self.layer.window.kernel_w * self.groups_read
+    def can_trim(self) -> bool:
+        """Whether kernel columns can be loaded by themselves."""
+        height, width = self.layer.window.kernel_h, self.layer.window.kernel_w
+        far = width * self.layer.weights.shape[3] > MAX_PIXEL_JUMP
+        return width > 1 and (height == 1 or not far)
 
-    @property
-    def weight_cycles(self) -> int:
-        """Cycles to load the weights of all blocks."""
-        channels, parallel = self.layer.weights.shape[3], self.problem.target.channel_parallel
-        kernel = self.layer.window.kernel_h * self.layer.window.kernel_w
-        return self.problem.out.channels * transfer_cycles(kernel, channels, channels, parallel)
+    def load_cycles(self, rows: int, columns: int) -> int:
+        """Return the cycles to load a part of the kernel for all blocks."""
+        width, channels = self.layer.window.kernel_w, self.layer.weights.shape[3]
+        loads = [(rows * columns, channels)]
+        if columns < width and rows > 1:
+            loads = columns * [(rows, width * channels)]
+        parallel = self.problem.target.channel_parallel
+        return self.problem.out.channels * sum(
+            transfer_cycles(pixels, channels, jump, parallel) for pixels, jump in loads
+        )
+
+
+def _kernel_columns(tiles: Iterable[ColumnTile]) -> set[range]:
+    """Return the kernel columns of all instructions, each part of a kernel once."""
+    return {run.taps for tile in tiles for run in tile.runs}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -66,10 +72,21 @@ class _Tiles:
     tiles: tuple[ColumnTile, ...]
     columns: int
     phase_major: bool
+    trimmed: bool
     gathered: int
     """Cycles to load their rows once."""
     compute: int
     """Cycles of the array."""
+
+
+@dataclasses.dataclass(frozen=True)
+class _Weights:
+    """The parts of a kernel that are loaded."""
+
+    words: int
+    """Words of a block, as many as are needed at a time."""
+    cycles: int
+    """Cycles to load them for all blocks, as often as it takes."""
 
 
 def dilated_tilings(problem: TilingProblem, layer: DilatedConvLayer) -> list[Tiling]:
@@ -89,18 +106,34 @@ def _every(problem: TilingProblem, layer: DilatedConvLayer) -> Iterator[Tiling]:
         groups_read=layer.groups_read(problem.network.features, target),
         blocks=-(-out.channels // target.output_channel_parallel),
     )  # fmt: skip
-    if work.weight_words > target.bank_depth:
-        return
-    for phase_major in (False, True) if layer.phases > 1 else (False,):
-        for columns in splits(min(out.width, MAX_COLUMNS)):
-            if not phase_major:
-                slots = least_slots(layer, source.width, out.width, columns)
-                if slots * work.groups_in > target.bank_depth:
-                    continue  # no stream holds it
-            tiles = column_tiles(layer, source.width, out.width, columns, phase_major=phase_major)
-            tiling = _tiling(work, tiles, columns, phase_major=phase_major)
+    for columns in _columns(layer, out.width):
+        for phase_major, trimmed in _orders(work, columns):
+            tiles = column_tiles(
+                layer, source.width, out.width, columns, phase_major=phase_major, trimmed=trimmed
+            )
+            if trimmed and len(_kernel_columns(tiles)) == 1:
+                continue  # nothing meets padding
+            tiling = _tiling(work, tiles, columns, phase_major=phase_major, trimmed=trimmed)
             for streams in _streams(work, tiles):
                 yield from _passes(work, tiling, streams)
+
+
+def _columns(layer: DilatedConvLayer, width: int) -> list[int]:
+    """Return the columns that a tile can have, those of the longer phases among them."""
+    short, longer = divmod(width, layer.phases)
+    sizes = [*splits(min(width, MAX_COLUMNS)), longer * (short + 1)]
+    return [size for size in dict.fromkeys(sizes) if 0 < size <= MAX_COLUMNS]
+
+
+def _orders(work: _Work, columns: int) -> Iterator[tuple[bool, bool]]:
+    """Yield how instructions make a tile of columns: phase by phase, trimmed."""
+    out = work.problem.out
+    ways = (False, True) if work.can_trim else (False,)
+    slots = least_slots(work.layer, work.source.width, out.width, columns)
+    if slots * work.groups_in <= work.problem.target.bank_depth:  # else no stream holds it
+        yield from ((False, trimmed) for trimmed in ways)
+    if work.layer.phases > 1:
+        yield from ((True, trimmed) for trimmed in ways)
 
 
 def _fits(problem: TilingProblem) -> Callable[[int, int], bool]:
@@ -120,12 +153,12 @@ Streams = tuple[Stream, Stream | None]
 
 def _streams(work: _Work, tiles: tuple[ColumnTile, ...]) -> Iterator[Streams]:
     """Yield what the gathered rows can occupy, the largest first."""
-    depth, window = work.problem.target.bank_depth, work.layer.window
+    depth = work.problem.target.bank_depth
     words = max(tile.slots for tile in tiles) * work.groups_in
     if work.kernel_rows > 1 and words > CONV_REACH.row_jump:
         return
     for run in (run for tile in tiles for run in tile.runs):
-        walked = (run.count - 1) * work.layer.tap_stride + window.kernel_w
+        walked = (run.count - 1) * work.layer.tap_stride + len(run.taps)
         if run.jump * work.groups_in > CONV_REACH.row_jump:
             return
         if ((walked - 1) * run.jump + 1) * work.groups_in > depth:
@@ -142,7 +175,7 @@ def _streams(work: _Work, tiles: tuple[ColumnTile, ...]) -> Iterator[Streams]:
 
 
 def _tiling(
-    work: _Work, tiles: tuple[ColumnTile, ...], columns: int, *, phase_major: bool
+    work: _Work, tiles: tuple[ColumnTile, ...], columns: int, *, phase_major: bool, trimmed: bool
 ) -> _Tiles:
     """Return tiles with their cycles."""
     channels, parallel = work.source.channels, work.problem.target.channel_parallel
@@ -155,16 +188,15 @@ def _tiling(
         for piece in tile.pieces
     )
     gathered += missing * sum(tile.slots for tile in tiles) * work.groups_in // PORTS
-    steps = work.layer.window.kernel_w * work.groups_read
     compute = sum(
-        conv_cycles(run.count, block.taps * steps)
+        conv_cycles(run.count, block.taps * len(run.taps) * work.groups_read)
         for tile in tiles
         for run in tile.runs
         for block in work.rows
     )
     return _Tiles(
-        tiles=tiles, columns=columns, phase_major=phase_major, gathered=gathered,
-        compute=compute * work.blocks,
+        tiles=tiles, columns=columns, phase_major=phase_major, trimmed=trimmed,
+        gathered=gathered, compute=compute * work.blocks,
     )  # fmt: skip
 
 
@@ -172,23 +204,43 @@ def _passes(work: _Work, tiling: _Tiles, streams: Streams) -> Iterator[Tiling]:
     """Yield the orders of rows and output channels, and the circular buffers of results."""
     problem, depth = work.problem, work.problem.target.bank_depth
     most_rows, columns = problem.target.pixel_parallel, tiling.columns
-    for groups in splits(min(work.blocks, depth // work.weight_words)):
-        if groups * columns > depth or not _can_write(work, tiling, groups):
-            continue
-        turns = [len(work.rows)]
-        if groups < work.blocks:
-            turns += [n for n in (1, 2, 3, 4, 6, 8) if n < len(work.rows)]
-        for turn in turns:
+    shorter = [n for n in (1, 2, 3, 4, 6, 8) if n < len(work.rows)]
+    for turn in (len(work.rows), *shorter):
+        own = _weights(work, tiling, turn, held=False)
+        for groups in splits(min(work.blocks, depth // own.words)):
+            if groups * columns > depth or not _can_write(work, tiling, groups):
+                continue
+            weights = own
+            if groups == work.blocks:
+                weights = _weights(work, tiling, turn, held=True)
+                if turn < len(work.rows) or groups * weights.words > depth:
+                    continue
             nest = LoopNest(
                 columns=columns, rows=most_rows, row_pass=turn * most_rows, groups=groups,
-                phase_major=tiling.phase_major,
+                phase_major=tiling.phase_major, trimmed=tiling.trimmed,
             )  # fmt: skip
             for result, saved in _results(problem, nest):
-                cycles = _cycles(work, tiling, nest, streams, saved)
+                cycles = _cycles(work, tiling, nest, weights, streams, saved)
                 yield Tiling(
                     nest=nest, sources=streams[:1], alternate=streams[1], output=result,
                     cycles=cycles,
                 )  # fmt: skip
+
+
+def _weights(work: _Work, tiling: _Tiles, turn: int, *, held: bool) -> _Weights:
+    """Return the weights for passes of ``turn`` blocks of rows.
+
+    Those of all blocks of output channels may be ``held`` from tile to tile.
+    """
+    passes = [work.rows[n : n + turn] for n in range(0, len(work.rows), turn)]
+    words = cycles = 0
+    for tiles in (tiling.tiles,) if held else ((tile,) for tile in tiling.tiles):
+        columns = [len(part) for part in _kernel_columns(tiles)]
+        for taken in passes:
+            rows = len(kernel_rows(taken))
+            words = max(words, rows * sum(columns) * work.groups_read)
+            cycles += sum(work.load_cycles(rows, many) for many in columns)
+    return _Weights(words, cycles)
 
 
 def _results(problem: TilingProblem, nest: LoopNest) -> Iterator[tuple[Stream | None, int]]:
@@ -215,23 +267,23 @@ def _can_write(work: _Work, tiling: _Tiles, groups: int) -> bool:
 
 
 def _cycles(
-    work: _Work, tiling: _Tiles, nest: LoopNest, streams: Streams, out_capacity: int
-) -> int:
+    work: _Work, tiling: _Tiles, nest: LoopNest, weights: _Weights, streams: Streams,
+    out_capacity: int,
+) -> int:  # fmt: skip
     """Return the cycles that a tiling is expected to take."""
     parallel, tiles = work.problem.target.channel_parallel, len(tiling.tiles)
     turn = nest.row_pass // nest.rows
     passes, row_passes = -(-work.blocks // nest.groups), -(-len(work.rows) // turn)
-    weights = work.weight_cycles * (row_passes * tiles if passes > 1 else 1)
     gathered = tiling.gathered
     held = sum(stream.capacity for stream in streams if stream is not None)
     if passes > 1 and held < turn:
         gathered *= passes
     serial = 0 if held > 1 else gathered
-    if passes > 1 and 2 * nest.groups * work.weight_words > work.problem.target.bank_depth:
-        serial += weights
-    first = LATENCY + work.weight_cycles // work.blocks
+    if passes > 1 and 2 * nest.groups * weights.words > work.problem.target.bank_depth:
+        serial += weights.cycles
+    first = LATENCY + weights.cycles // (work.blocks * row_passes * tiles)
     first += tiling.gathered // tiles // len(work.rows)
-    total = first + max(tiling.compute + serial, weights + gathered) + TILE_OVERHEAD * tiles
+    total = first + max(tiling.compute + serial, weights.cycles + gathered) + TILE_OVERHEAD * tiles
     if out_capacity:
         out = work.problem.out
         channels = min(out.channels, nest.groups * parallel)

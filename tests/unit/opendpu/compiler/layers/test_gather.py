@@ -4,8 +4,9 @@
 import numpy as np
 import pytest
 
-from opendpu.compiler.layers import DilatedConvLayer, Window, gather
-from opendpu.compiler.layers.gather import column_tiles, least_slots, row_blocks
+from opendpu.compiler.layers import DilatedConvLayer, Window, gather_columns
+from opendpu.compiler.layers.gather import row_blocks
+from opendpu.compiler.layers.gather_columns import column_tiles, least_slots
 
 DRAWS = 200
 
@@ -74,29 +75,35 @@ def test_rows_that_an_instruction_cannot_write_are_cut() -> None:
     assert sum(b.rows for b in blocks) == 20
 
 
-@pytest.mark.parametrize("phase_major", [False, True])
-def test_columns(rng: np.random.Generator, phase_major: bool) -> None:
+@pytest.mark.parametrize(
+    ("phase_major", "trimmed"), [(False, False), (True, False), (False, True), (True, True)]
+)
+def test_columns(rng: np.random.Generator, phase_major: bool, trimmed: bool) -> None:
     """What an instruction reads: slots of the tile, from its start on, less what is padded."""
     for _ in range(DRAWS):
         size, kernel, stride, gap, pad, outputs = axis = draw(rng)
         made = layer(kernel, stride, gap, pad, rows=False)
         step, found, columns = made.tap_stride, [], []
         most = int(rng.integers(1, outputs + 1))
-        for tile in column_tiles(made, size, outputs, most, phase_major=phase_major):
+        for tile in column_tiles(
+            made, size, outputs, most, phase_major=phase_major, trimmed=trimmed
+        ):
             stored = {p.slot + n: p.first + n * p.step for p in tile.pieces for n in range(p.count)}
             assert tile.columns <= most and all(slot < tile.slots for slot in stored), axis
             indexes = []
             for run in tile.runs:
-                walked = (run.count - 1) * step + kernel
-                right = walked - kernel + run.pad_right + 1
+                taps = len(run.taps)
+                right = (run.count - 1) * step + run.pad_right + 1
                 for n in range(run.count):
                     output = run.first + n * run.step
                     columns.append(output)
                     indexes.append(run.index + n * (1 if phase_major else run.step))
-                    for tap in range(kernel):
+                    for tap in range(taps):
                         at = n * step + tap
                         if run.pad_left <= at < right:
-                            found.append((output, tap, stored[run.slot + at * run.jump]))
+                            found.append((output, run.taps[tap], stored[run.slot + at * run.jump]))
+                        elif trimmed:
+                            assert run.count == 1, axis  # a window in padding, alone
             assert sorted(indexes) == list(range(tile.columns)), axis
         assert sorted(columns) == list(range(outputs)), axis
         assert len(found) == len(set(found)), axis
@@ -113,19 +120,34 @@ def test_no_tiles_store_less_than_one_in_the_middle(rng: np.random.Generator) ->
         assert least_slots(made, size, outputs, columns) <= most, (axis, columns)
 
 
-@pytest.mark.parametrize("phase_major", [False, True])
+def test_kernel_columns_in_padding_are_left_out() -> None:
+    """Dilation 12 on 20 columns: the first and last 8 meet two kernel columns, the others one."""
+    (tile,) = column_tiles(
+        layer(3, 1, 12, 12, rows=False), 20, 20, 20, phase_major=False, trimmed=True
+    )
+    met = {run.first + n * run.step: run.taps for run in tile.runs for n in range(run.count)}
+    assert [met[column] for column in range(20)] == (
+        8 * [range(1, 3)] + 4 * [range(1, 2)] + 8 * [range(2)]
+    )
+
+
+@pytest.mark.parametrize(
+    ("phase_major", "trimmed"), [(False, False), (True, False), (False, True), (True, True)]
+)
 def test_only_borders_of_long_maps_are_looked_at(
-    phase_major: bool, monkeypatch: pytest.MonkeyPatch
+    phase_major: bool, trimmed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A one-dimensional network of EEG, 7500 samples with gaps of 1024, took minutes a layer."""
     asked = []
-    padding = gather._Axis._padding
+    padding = gather_columns._Axis._padding
     monkeypatch.setattr(
-        gather._Axis, "_padding", lambda axis, output: asked.append(output) or padding(axis, output)
+        gather_columns._Axis,
+        "_padding",
+        lambda axis, output: asked.append(output) or padding(axis, output),
     )
-    gather._cached_tiles.cache_clear()
+    gather_columns._cached_tiles.cache_clear()
     made = layer(3, 1, 64, 64, rows=False)
-    tiles = column_tiles(made, 7500, 7500, 1500, phase_major=phase_major)
+    tiles = column_tiles(made, 7500, 7500, 1500, phase_major=phase_major, trimmed=trimmed)
     runs = sum(len(tile.runs) for tile in tiles)
     assert runs < 7500 // 10
     assert len(asked) <= 6 * runs
