@@ -22,6 +22,7 @@ from opendpu.compiler.network.join_windows import join_windows
 from opendpu.compiler.network.phases import read_phases
 from opendpu.compiler.network.planar import planar
 from opendpu.compiler.network.repeat import repeat
+from opendpu.compiler.network.repeat_channels import repeat_channels
 from opendpu.compiler.network.rows import fill_rows
 from opendpu.compiler.network.scale import scale
 from opendpu.compiler.network.sequence import sequence
@@ -113,6 +114,10 @@ BACKEND_PASSES = (
     BackendPass(
         "space_to_depth", "pixels become channels of one, where blocks of output channels are full",
         "network", "network", _space_to_depth,
+    ),
+    BackendPass(
+        "repeat_channels", "channels are made several times, where resizes then take fewer steps",
+        "network", "network", repeat_channels,
     ),
     BackendPass(
         "join_windows", "neighbouring windows of a first layer are one pixel that LOAD brings",
