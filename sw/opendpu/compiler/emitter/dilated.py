@@ -126,8 +126,8 @@ class _Results:
         own: ChannelConstants | Records,
     ) -> None:  # fmt: skip
         """Append what makes one block of output channels of a run."""
-        step = run.step if self.in_order else 1
         target, layout = self.recorder.target, self.layout
+        jump = (run.step if self.in_order else 1) * layout.groups
         place = layout.place(self.rows.row)
         strided = self.rows.rows > 1 and layout.region.stride > 1
         self.recorder.set_up(
@@ -140,7 +140,7 @@ class _Results:
                 jump_read_endl=source.row_words if self.rows.taps > 1 else 1,
                 stride_out=layout.region.stride if strided else 1,
                 stride_offset_out=place.offset if strided else 0,
-                jump_write=step * layout.groups if run.count > 1 else 1,
+                jump_write=jump if run.count > 1 or jump <= CONV_REACH.row_jump else 1,
                 jump_write_endl=layout.row_words if layout.row_words <= CONV_REACH.row_jump else 1,
                 valid_pixel_parallel=self.rows.rows,
             )

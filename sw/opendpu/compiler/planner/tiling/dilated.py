@@ -87,6 +87,8 @@ class _Weights:
     """Words of a block, as many as are needed at a time."""
     cycles: int
     """Cycles to load them for all blocks, as often as it takes."""
+    first: int
+    """Cycles to load those of the first tile and pass for all blocks."""
 
 
 def dilated_tilings(problem: TilingProblem, layer: DilatedConvLayer) -> list[Tiling]:
@@ -234,13 +236,15 @@ def _weights(work: _Work, tiling: _Tiles, turn: int, *, held: bool) -> _Weights:
     """
     passes = [work.rows[n : n + turn] for n in range(0, len(work.rows), turn)]
     words = cycles = 0
+    rows = len(kernel_rows(passes[0]))
+    first = sum(work.load_cycles(rows, len(part)) for part in _kernel_columns(tiling.tiles[:1]))
     for tiles in (tiling.tiles,) if held else ((tile,) for tile in tiling.tiles):
         columns = [len(part) for part in _kernel_columns(tiles)]
         for taken in passes:
             rows = len(kernel_rows(taken))
             words = max(words, rows * sum(columns) * work.groups_read)
             cycles += sum(work.load_cycles(rows, many) for many in columns)
-    return _Weights(words, cycles)
+    return _Weights(words, cycles, first)
 
 
 def _results(problem: TilingProblem, nest: LoopNest) -> Iterator[tuple[Stream | None, int]]:
@@ -273,7 +277,7 @@ def _cycles(
     """Return the cycles that a tiling is expected to take."""
     parallel, tiles = work.problem.target.channel_parallel, len(tiling.tiles)
     turn = nest.row_pass // nest.rows
-    passes, row_passes = -(-work.blocks // nest.groups), -(-len(work.rows) // turn)
+    passes = -(-work.blocks // nest.groups)
     gathered = tiling.gathered
     held = sum(stream.capacity for stream in streams if stream is not None)
     if passes > 1 and held < turn:
@@ -281,8 +285,11 @@ def _cycles(
     serial = 0 if held > 1 else gathered
     if passes > 1 and 2 * nest.groups * weights.words > work.problem.target.bank_depth:
         serial += weights.cycles
-    first = LATENCY + weights.cycles // (work.blocks * row_passes * tiles)
-    first += tiling.gathered // tiles // len(work.rows)
+    # Nothing hides the first rows, nor what all blocks of a pass have to load for them.
+    first = LATENCY + tiling.gathered // tiles // len(work.rows)
+    hidden = tiling.compute // tiles // len(work.rows) * nest.groups // work.blocks
+    loaded = weights.first * nest.groups // work.blocks
+    first += max(weights.first // work.blocks, loaded - hidden)
     total = first + max(tiling.compute + serial, weights.cycles + gathered) + TILE_OVERHEAD * tiles
     if out_capacity:
         out = work.problem.out
