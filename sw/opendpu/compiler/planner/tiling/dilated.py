@@ -149,6 +149,8 @@ def _fits(problem: TilingProblem) -> Callable[[int, int], bool]:
     return functools.partial(can_write, layout, max_jump=CONV_REACH.row_jump)
 
 
+WAITS = 8
+"""Part of the cycles that array and LOAD wait for each other, if they take as long."""
 Streams = tuple[Stream, Stream | None]
 """Where gathered rows are: one, or two of the same size that take turns."""
 
@@ -290,7 +292,8 @@ def _cycles(
     hidden = tiling.compute // tiles // len(work.rows) * nest.groups // work.blocks
     loaded = weights.first * nest.groups // work.blocks
     first += max(weights.first // work.blocks, loaded - hidden)
-    total = first + max(tiling.compute + serial, weights.cycles + gathered) + TILE_OVERHEAD * tiles
+    total = first + _together(tiling.compute + serial, weights.cycles + gathered)
+    total += TILE_OVERHEAD * tiles
     if out_capacity:
         out = work.problem.out
         channels = min(out.channels, nest.groups * parallel)
@@ -299,3 +302,12 @@ def _cycles(
         total += LATENCY + nest.rows * row
         total += save if out_capacity == 1 else max(0, save - tiling.compute)
     return total
+
+
+def _together(computed: int, loaded: int) -> int:
+    """Return the cycles of array and LOAD side by side.
+
+    They wait for each other, the more so the nearer both are to being busy all the time.
+    """
+    less, more = sorted((computed, loaded))
+    return more + less * less * less // (WAITS * more * more)
