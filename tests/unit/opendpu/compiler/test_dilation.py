@@ -277,3 +277,10 @@ def test_depthwise_kernels_on_the_array(
         kind="depthwise-conv2d", **attrs,
     )  # fmt: skip
     assert not compile_and_check(q.done(y), target, runs=1).report.on_cpu
+
+
+def test_kernels_whose_parts_do_not_fit_are_not_trimmed() -> None:
+    """Nine taps of 200 channel groups are 1800 of 2048 words; by parts of kernels they are 4200."""
+    q = Quantized()
+    y = dilated(q, q.data(9, 9, 800), (3, 3), (4, 4), (4,) * 4, channels=4)
+    assert not compile_and_check(q.done(y), "B64", runs=1).report.on_cpu

@@ -211,6 +211,8 @@ def _passes(work: _Work, tiling: _Tiles, streams: Streams) -> Iterator[Tiling]:
     shorter = [n for n in (1, 2, 3, 4, 6, 8) if n < len(work.rows)]
     for turn in (len(work.rows), *shorter):
         own = _weights(work, tiling, turn, held=False)
+        if own.words > depth:
+            continue
         for groups in splits(min(work.blocks, depth // own.words)):
             if groups * columns > depth or not _can_write(work, tiling, groups):
                 continue
