@@ -73,11 +73,9 @@ def compare(name, engine, seed, *, form="xilinx"):
     [
         ("B64", "conv"),
         ("B64", "mixed"),
-        ("B128", "conv"),
-        ("B128", "dwconv"),
-        ("B128", "misc"),
-        ("B64+scaled", "conv"),
-        ("B64+scaled", "misc"),
+        ("B128+scaled", "conv"),
+        ("B128+scaled", "dwconv"),
+        ("B128+scaled", "misc"),
     ],
 )
 def test_dsp48e2(name, engine, rng):
@@ -134,8 +132,12 @@ def test_doubled_clock_of_other_targets(name, rng):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", ["B144", "B512", "B1152", "B4096", "B512+scaled", "B4096+table+channel+scaled"]
-)
+    "name",
+    [
+        "B128", "B144", "B512", "B1152", "B4096",
+        "B64+scaled", "B512+scaled", "B4096+table+channel+scaled",
+    ],
+)  # fmt: skip
 def test_dsp48e2_of_other_targets(name, rng):
     for _ in range(10):
         for engine in ("conv", "dwconv", "mixed"):

@@ -60,13 +60,23 @@ def test_doubled_clock_on_request(tmp_path):
     assert "dpu/dpu_2x_clk" in (tmp_path / "vivado.tcl").read_text(encoding="utf-8")
 
 
-def test_options_of_a_size_of_a_board(tmp_path):
+def test_options_of_a_size_of_a_board(tmp_path, monkeypatch):
     """What is asked for is more than what the board has."""
     board = dataclasses.replace(BOARDS["kv260"], options={"B64": {"ultra_ram": 4}})
-    target = Target.from_name("B64")
-    for given, wanted in (({}, True), ({"ultra_ram": 0}, False)):
-        source, *_ = files.write(board, target, tmp_path, **given)
-        assert ("URAM288_BASE" in source.read_text(encoding="utf-8")) == wanted
+    asked = []
+
+    class Asked(Exception):
+        """Verilog would be made now."""
+
+    def ask(target, where, **given):
+        asked.append((given["vendor"], given["ultra_ram"]))
+        raise Asked
+
+    monkeypatch.setattr(files.verilog, "write", ask)
+    for given in ({}, {"ultra_ram": 0}):
+        with pytest.raises(Asked):
+            files.write(board, Target.from_name("B64"), tmp_path, **given)
+    assert asked == [("xilinx", 4), ("xilinx", 0)]
 
 
 def test_options_of_boards_are_options():
