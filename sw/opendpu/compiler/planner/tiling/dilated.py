@@ -3,7 +3,7 @@
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from opendpu.compiler.banks.layout import Layout
 from opendpu.compiler.banks.reach import can_write
@@ -41,12 +41,16 @@ class _Work:
         """The most kernel rows of an instruction."""
         return max(block.taps for block in self.rows)
 
+    def kernel_rows_of(self, taken: Sequence[RowBlock]) -> int:
+        """Return the kernel rows that a pass loads; those of depthwise kernels, few, are all."""
+        return self.layer.window.kernel_h if self.layer.depthwise else len(kernel_rows(taken))
+
     @property
     def can_trim(self) -> bool:
         """Whether kernel columns can be loaded by themselves."""
         height, width = self.layer.window.kernel_h, self.layer.window.kernel_w
         far = width * self.layer.weights.shape[3] > MAX_PIXEL_JUMP
-        return width > 1 and (height == 1 or not far)
+        return width > 1 and (height == 1 or not far) and not self.layer.depthwise
 
     def load_cycles(self, rows: int, columns: int) -> int:
         """Return the cycles to load a part of the kernel for all blocks."""
@@ -240,12 +244,12 @@ def _weights(work: _Work, tiling: _Tiles, turn: int, *, held: bool) -> _Weights:
     """
     passes = [work.rows[n : n + turn] for n in range(0, len(work.rows), turn)]
     words = cycles = 0
-    rows = len(kernel_rows(passes[0]))
+    rows = work.kernel_rows_of(passes[0])
     first = sum(work.load_cycles(rows, len(part)) for part in _kernel_columns(tiling.tiles[:1]))
     for tiles in (tiling.tiles,) if held else ((tile,) for tile in tiling.tiles):
         columns = [len(part) for part in _kernel_columns(tiles)]
         for taken in passes:
-            rows = len(kernel_rows(taken))
+            rows = work.kernel_rows_of(taken)
             words = max(words, rows * sum(columns) * work.groups_read)
             cycles += sum(work.load_cycles(rows, many) for many in columns)
     return _Weights(words, cycles, first)
@@ -289,13 +293,11 @@ def _cycles(
     serial = 0 if held > 1 else gathered
     if passes > 1 and 2 * nest.groups * weights.words > work.problem.target.bank_depth:
         serial += weights.cycles
-    # Nothing hides the first rows, nor what all blocks of a pass have to load for them.
-    first = LATENCY + tiling.gathered // tiles // len(work.rows)
-    hidden = tiling.compute // tiles // len(work.rows) * nest.groups // work.blocks
-    loaded = weights.first * nest.groups // work.blocks
-    first += max(weights.first // work.blocks, loaded - hidden)
-    total = first + _together(tiling.compute + serial, weights.cycles + gathered)
-    total += TILE_OVERHEAD * tiles
+    total = LATENCY + tiling.gathered // tiles // len(work.rows) + TILE_OVERHEAD * tiles
+    total += weights.first // work.blocks
+    total += max(tiling.compute + serial, weights.cycles + gathered)
+    if not work.layer.depthwise:  # what those wait is in the price of their lanes
+        total += _waits(work, tiling, nest, weights, weights.cycles + gathered)
     if out_capacity:
         out = work.problem.out
         channels = min(out.channels, nest.groups * parallel)
@@ -306,10 +308,14 @@ def _cycles(
     return total
 
 
-def _together(computed: int, loaded: int) -> int:
-    """Return the cycles of array and LOAD side by side.
+def _waits(work: _Work, tiling: _Tiles, nest: LoopNest, weights: _Weights, loaded: int) -> int:
+    """Return the cycles that the array waits though LOAD has less to do, or LOAD for the array.
 
-    They wait for each other, the more so the nearer both are to being busy all the time.
+    All blocks of a pass load weights for the first rows. Later both wait for each other, the more
+    so the nearer they are to being busy all the time.
     """
-    less, more = sorted((computed, loaded))
-    return more + less * less * less // (WAITS * more * more)
+    share = nest.groups / work.blocks
+    hidden = share * tiling.compute / (len(tiling.tiles) * len(work.rows))
+    first = max(0, share * weights.first - hidden - weights.first / work.blocks)
+    less, more = sorted((tiling.compute, loaded))
+    return round(first + less**3 / (WAITS * more**2))
