@@ -389,7 +389,11 @@ def _never_called(what: str) -> messages.VAIQError:
 def _check_precision(module: torch.nn.Module) -> None:
     """Raise VAIQError for a module in another than single precision."""
     for name, tensor in module.state_dict().items():
-        if tensor.is_floating_point() and tensor.dtype is not torch.float32:
+        if (
+            isinstance(tensor, torch.Tensor)
+            and tensor.is_floating_point()
+            and tensor.dtype is not torch.float32
+        ):
             raise messages.error(
                 "QUANTIZER_TORCH_PYTORCH_TRACE",
                 f"{type(module).__name__} has {name!r} in {tensor.dtype}, but the quantizer takes "
