@@ -112,8 +112,9 @@ class torch_quantizer:
         if isinstance(quant_mode, int):
             quant_mode = NUMBERED.get(quant_mode, quant_mode)
         if quant_mode not in MODES:
+            given = quant_mode if isinstance(quant_mode, (str, int)) else type(quant_mode).__name__
             raise UnsupportedError(
-                f"quant_mode is {quant_mode!r}, but must be one of {', '.join(MODES)}"
+                f"quant_mode is {given!r}, but must be one of {', '.join(MODES)}"
             )
         if input_args is None:
             raise messages.error(
