@@ -18,9 +18,11 @@ from pytorch_nndct import apis, bfp, nn, quantization, utils
 from pytorch_nndct.apis import Inspector, dump_xmodel, torch_quantizer
 from pytorch_nndct.export import torch_script
 from pytorch_nndct.pruning import (
+    InputSpec,
     IterativePruningRunner,
     OFAPruner,
     OneStepPruningRunner,
+    Pruner,
     SparsePruner,
     get_pruning_runner,
 )
@@ -30,7 +32,7 @@ __version__ = "3.5.0"
 """The version of AMD's package whose interface this is."""
 
 __all__ = [
-    "Inspector", "IterativePruningRunner", "OFAPruner", "OneStepPruningRunner", "QatProcessor",
-    "SparsePruner", "apis", "bfp", "dump_xmodel", "get_pruning_runner", "nn", "quantization",
-    "torch_quantizer", "torch_script", "utils",
+    "InputSpec", "Inspector", "IterativePruningRunner", "OFAPruner", "OneStepPruningRunner",
+    "Pruner", "QatProcessor", "SparsePruner", "apis", "bfp", "dump_xmodel", "get_pruning_runner",
+    "nn", "quantization", "torch_quantizer", "torch_script", "utils",
 ]  # fmt: skip

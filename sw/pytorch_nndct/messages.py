@@ -19,6 +19,7 @@ class VAIQError(DPUError):
 
     def __init__(self, code: str, text: str) -> None:
         self.code = find(code, Severity.ERROR).id
+        self.text = text
         Exception.__init__(self, f"[VAIQ_ERROR][{code}]: {text}")
 
 

@@ -34,8 +34,7 @@ class QuantModel(torch.nn.Module):
     traced
         Its graph and how it is called.
     retrace
-        Is called with the arguments of the first call, where these have other sizes than the
-        examples had.
+        Is called with the arguments of a call that have other sizes than the examples had.
     """
 
     def __init__(
@@ -65,15 +64,14 @@ class QuantModel(torch.nn.Module):
         Raises
         ------
         VAIQError
-            A tensor has another shape than that of the trace; the number of samples may differ, and
-        one sample beside several is that of each. The first call may have other sizes, which the
-        module is traced with then.
+            A tensor has another shape than that of the trace, and the module cannot be traced with
+            that. The number of samples may differ, and one sample beside several is that of each.
         """
         arrays = self._arrays(args, kwargs)
         try:
             self._check(arrays)
         except VAIQError:
-            if self.calls or kwargs or not self._traced_again(args):
+            if kwargs or not self._traced_again(args):
                 raise
             arrays = self._arrays(args, kwargs)
             self._check(arrays)
@@ -131,10 +129,20 @@ class CalibrationModel(QuantModel):
     ) -> None:
         super().__init__(module, traced, retrace)
         self._limit, self._seed = limit, seed
+        self._others = 0
         self.reservoir = self._empty()
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Return the float result."""
+        """Return the float result.
+
+        Samples of other sizes than those of the first call are not calibrated with, which is said.
+        """
+        if self.calls:
+            arrays = self._arrays(args, kwargs)
+            try:
+                self._check(arrays)
+            except VAIQError as error:
+                return self._left_out(error, args, kwargs)
         arrays, _ = self.given(args, kwargs)
         order = self.traced.graph.attrs.get("onnx_order", {})
         batch = {}
@@ -149,6 +157,21 @@ class CalibrationModel(QuantModel):
         found = super()._traced_again(args)
         if found:
             self.restart().close()
+        return found
+
+    def _left_out(self, reason: VAIQError, args: Any, kwargs: Any) -> Any:
+        """Return the float result of a call that is not calibrated with."""
+        try:
+            with evaluating(self.module):
+                found = self.module(*args, **kwargs)
+        except Exception:  # whatever the user's code raises of what does not fit
+            raise reason from None
+        if not self._others:
+            messages.note(
+                "calls of other sizes than the first one's are computed, but not calibrated with; "
+                f"the first of them: {reason.text}"
+            )
+        self._others += 1
         return found
 
     def restart(self) -> Reservoir:

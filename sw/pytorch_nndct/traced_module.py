@@ -22,6 +22,21 @@ from pytorch_nndct.program import IntegerNetwork
 from pytorch_nndct.remarks import replaced
 from pytorch_nndct.settings import on_device, with_float_parts
 
+Sizes = tuple[tuple[int, ...], ...]
+"""Shapes of tensors."""
+
+MOST_SIZES = 8
+"""Traces of other sizes that are kept."""
+
+OF_SIZES = ("traced", "names", "config", "tuned", "_result", "_unread", "_network")
+"""What a :class:`TracedModule` has of each sizes."""
+
+
+def sizes_of(inputs: Any) -> Sizes:
+    """Return the shapes of all tensors of a call."""
+    leaves = torch.utils._pytree.tree_leaves(inputs)
+    return tuple(tuple(leaf.shape) for leaf in leaves if isinstance(leaf, torch.Tensor))
+
 
 class TracedModule:
     """What follows from a trace of a float module: its graph, names, configuration, results.
@@ -78,22 +93,38 @@ class TracedModule:
         self._unread: VAIQError | None = None
         self._network: IntegerNetwork | None = None
         self._takes_tuned = False
+        self._others: dict[Sizes, dict[str, Any]] = {}
+        self._sizes = sizes_of(inputs)
         self._take(self._trace(inputs))
 
     def retrace(self, inputs: tuple[Any, ...]) -> Traced | None:
         """Return the trace for sizes that the module is called with, not those of the examples.
 
         A fully convolutional module takes any, and scripts calibrate with others. Nothing, if it
-        does not take these.
+        does not take these, or, once it was called, calibration's results cannot be made for them;
+        then everything is as before. The traces of a few sizes stay for further calls.
         """
-        try:
-            traced = self._trace(inputs)
-        except VAIQError:
-            return None
-        self._take(traced)
-        if self._takes_tuned:
-            self.take_tuned()
-        return traced
+        sizes, before = sizes_of(inputs), {name: self.__dict__[name] for name in OF_SIZES}
+        known = self._others.pop(sizes, None)
+        if known is not None:
+            self.__dict__.update(known)
+        else:
+            try:
+                traced = self._trace(inputs)
+            except VAIQError:
+                return None
+            self._take(traced)
+            if self._takes_tuned:
+                self._read_tuned()
+            if self._reads and self._unread is not None and before["_unread"] is None:
+                self.__dict__.update(before)
+                return None
+        if before["_unread"] is None:
+            self._others[self._sizes] = before
+            for oldest in list(self._others)[:-MOST_SIZES]:
+                del self._others[oldest]
+        self._sizes = sizes
+        return self.traced
 
     def quantized(
         self, seen: Reservoir, finetuning: FinetuneConfig | None = None
@@ -124,7 +155,12 @@ class TracedModule:
         VAIQError
             There are none, or of another module.
         """
-        self._takes_tuned, self._network = True, None
+        self._takes_tuned = True
+        self._others.clear()
+        self._read_tuned()
+
+    def _read_tuned(self) -> None:
+        self._network = None
         if self._unread is None:  # otherwise, when the first call has told the sizes
             self.tuned = result.read_parameters(self._folder, self.traced.graph, self._resized)
 
@@ -167,7 +203,7 @@ class TracedModule:
 
     def _read(self) -> None:
         """Read what calibration found; where that was of other sizes, the first call decides."""
-        self._result, self._unread = None, None
+        self._result = self._unread = self._network = self.tuned = None
         graph = self.traced.graph
         try:
             self._result = result.read(self._folder, self.name, graph, resize=self._resized)

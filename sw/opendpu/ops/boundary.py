@@ -4,7 +4,14 @@
 from onnx import TensorProto, helper
 
 from opendpu.ir import Node
-from opendpu.ops.formats import BLOCK_FORMATS, emit_fake_quantize, emit_integers, emit_real
+from opendpu.ops.formats import (
+    BLOCK_FORMATS,
+    are_dpu_bytes,
+    emit_dpu_bytes,
+    emit_fake_quantize,
+    emit_integers,
+    emit_real,
+)
 from opendpu.ops.onnx_builder import OnnxBuilder
 from opendpu.ops.operator import Operator, register
 
@@ -20,6 +27,11 @@ def _fix(builder: OnnxBuilder, node: Node) -> None:
     if builder.constant(node.name) is not None:
         return
     value, first = _source(builder, node)
+    if are_dpu_bytes(node.quantization):
+        made = emit_dpu_bytes(builder, value, node.quantization)
+        builder.bind(node, made, channels_first=first)
+        builder.rounds = True
+        return
     if first and node.quantization.number_format in BLOCK_FORMATS:
         value, first = builder.plain(node.inputs["input"][0]), False
     made = emit_fake_quantize(

@@ -20,6 +20,7 @@ def open_session(
     optimized: bool = True,
     keep_memory: bool = True,
     packed: bool = True,
+    integer_kernels: bool = True,
     weights: Mapping[str, Array] | None = None,
 ) -> "onnxruntime.InferenceSession":
     """Return a session for a model; what onnxruntime raises if it does not take it passes.
@@ -38,6 +39,8 @@ def open_session(
         Whether the memory of a run stays for the next.
     packed
         Whether weights are stored a second time, as kernels like them.
+    integer_kernels
+        Whether operators between quantizers may become such of integers, which round otherwise.
     weights
         Values of initializers that the model says are elsewhere.
     """
@@ -57,6 +60,8 @@ def open_session(
     options.graph_optimization_level = (
         levels.ORT_ENABLE_ALL if optimized else levels.ORT_DISABLE_ALL
     )
+    if not integer_kernels:
+        options.add_session_config_entry("session.disable_quant_qdq", "1")
     if not packed:
         options.add_session_config_entry("session.disable_prepacking", "1")
     if weights:

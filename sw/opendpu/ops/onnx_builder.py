@@ -73,6 +73,8 @@ class OnnxBuilder:
         """Paths of libraries with operators of other domains, in the order they were found."""
         self.calls: dict[str, list[str]] = {}
         """Outputs of the ONNX models that are part of this one, by call."""
+        self.rounds = False
+        """Whether quantizers here only round: what is between them is computed in float32."""
         self._limits: dict[str, tuple[int, int]] = {}
         self._plain: dict[str, str] = {}
         self._first: dict[str, str] = {}
@@ -80,15 +82,18 @@ class OnnxBuilder:
 
     # Values
 
-    def add_input(self, name: str) -> None:
-        """Make the result of a node an input of the model, in its own order of axes."""
+    def add_input(self, name: str, *, channels_first: bool = False) -> None:
+        """Make the result of a node an input of the model, in its own order of axes or as NCHW."""
         made = self.graph[name].type
         shape: list[int | str] = list(made.shape)
         if self.batched and shape and shape[0] == 1:
             shape[0] = "N"
+        if channels_first:
+            shape = [shape[axis] for axis in TO_NCHW]
         kind = helper.np_dtype_to_tensor_dtype(made.dtype)
         self.inputs.append(helper.make_tensor_value_info(name, kind, shape))
-        self._plain[name] = self.op("Cast", [name], to=FLOAT) if made.is_fixed else name
+        value = self.op("Cast", [name], to=FLOAT) if made.is_fixed else name
+        self.bind(self.graph[name], value, channels_first=channels_first)
 
     def constant(self, name: str) -> Array | None:
         """Return the values of a constant, of a converted one too; none for what is computed."""

@@ -8,13 +8,15 @@ from opendpu.ir import Array, Graph
 from opendpu.ops.boundary import SOURCES
 from opendpu.ops.foreign import opsets_of
 from opendpu.ops.inference import open_session, reason_of
-from opendpu.ops.onnx_builder import OPSET, OnnxBuilder, Output
+from opendpu.ops.onnx_builder import OPSET, TO_NCHW, TO_NHWC, OnnxBuilder, Output
 from opendpu.ops.operator import operator_of
 from opendpu_arch.errors import TensorError, UnsupportedError
 
 if TYPE_CHECKING:
     import onnxruntime
 
+MAP_RANK = 4
+"""Axes of a feature map: samples, rows, columns, channels."""
 LEAST_OPSET = 13
 """First operator set of which our kernels know the operators."""
 
@@ -34,6 +36,9 @@ class Session:
         Whether samples are stacked along the first axis of the inputs.
     threads
         How many threads compute an op; 0 for as many as there are cores.
+    channels_first
+        Whether feature maps among the inputs lie in memory as NCHW, as other sessions leave them;
+        they are given in the graph's order of axes like all others. Faster, and the same results.
     keep_memory
         Whether the memory of a run stays for the next: faster, but not for many sessions at once.
 
@@ -51,6 +56,7 @@ class Session:
         keep: Sequence[str] | None = None,
         batched: bool = False,
         threads: int = 0,
+        channels_first: bool = False,
         keep_memory: bool = True,
     ) -> None:
         inside = _needed(graph, nodes, graph.outputs if keep is None else keep)
@@ -65,8 +71,10 @@ class Session:
         known = set(inside)
         self.keep = list(graph.outputs if keep is None else keep)
         self.inputs = _outside(graph, known, self.keep)
+        maps = [name for name in self.inputs if len(graph[name].shape) == MAP_RANK]
+        self._first = set(maps if channels_first else ())
         for name in self.inputs:
-            builder.add_input(name)
+            builder.add_input(name, channels_first=name in self._first)
         for name in inside:
             operator = operator_of(graph[name])
             if operator.emit is None:
@@ -90,7 +98,7 @@ class Session:
         TensorError
             An op cannot compute with these inputs: an index out of range, not enough memory.
         """
-        feeds = {name: inputs[name] for name in self.inputs} | self._fed
+        feeds = {name: self._fed_as(name, inputs[name]) for name in self.inputs} | self._fed
         try:
             values = self._session.run(self._names, feeds)
         except Exception as error:  # onnxruntime has no common base class for its errors
@@ -100,9 +108,12 @@ class Session:
             ) from error
         found = dict(zip(self._names, values, strict=True))
         return {
-            name: found[o.name].transpose(0, 2, 3, 1) if o.channels_first else found[o.name]
+            name: found[o.name].transpose(TO_NHWC) if o.channels_first else found[o.name]
             for name, o in self._outputs.items()
         }
+
+    def _fed_as(self, name: str, array: Array) -> Array:
+        return array.transpose(TO_NCHW) if name in self._first else array
 
 
 def _needed(graph: Graph, nodes: Iterable[str] | None, keep: Sequence[str]) -> list[str]:
@@ -143,7 +154,7 @@ def _open(
             return open_session(
                 model, builder.libraries, threads=threads, optimized=optimized,
                 keep_memory=keep_memory, packed=not builder.fed,
-                weights=builder.large,
+                integer_kernels=not builder.rounds, weights=builder.large,
             )  # fmt: skip
         except Exception as error:  # onnxruntime has no common base class for its errors
             failures.append(error)

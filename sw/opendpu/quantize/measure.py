@@ -18,6 +18,7 @@ from opendpu.quantize.observers.histogram import Histogram
 from opendpu.quantize.observers.observed import Observed
 from opendpu.quantize.placement.groups import ScaleGroups
 from opendpu.quantize.placement.insert import fix_name, with_plain_constants
+from opendpu.quantize.remarks import remark
 from opendpu.quantize.report import LayerReport, Report, TensorHistogram, TensorReport
 from opendpu.quantize.samples import Samples
 from opendpu.quantize.transforms.mask import mask_of
@@ -25,18 +26,6 @@ from opendpu.quantize.transforms.response_norm import is_response_norm, map_of
 
 BINS = 256
 """Bins of a histogram in the report, about."""
-
-LOW_SQNR = 15.0
-"""Outputs with less, in dB, are worth a warning."""
-
-NAMED = 3
-"""Layers that a warning names."""
-
-MUCH_SATURATION = 0.01
-"""Part of a tensor's values whose saturation is worth a warning."""
-
-FAR_OUT = 64.0
-"""Values of an input that are so many times as large as 99.9 % of them look like mistakes."""
 
 
 def measure(
@@ -78,7 +67,7 @@ def measure(
         if name not in report.outputs_sqnr:
             report.note(f"result {name!r} is not compared: its shape depends on the data")
     report.tabulated = _of_parts(reference, plain, report.tabulated, samples)
-    _remark(report, graph, groups, observed)
+    remark(report, graph, groups, observed, samples)
 
 
 def _layer(
@@ -203,64 +192,3 @@ def _histogram(seen: Histogram) -> TensorHistogram | None:
     places = np.minimum(((middles - low) / width).astype(np.int64), number - 1)
     joined = np.bincount(places, weights=counts, minlength=number).astype(np.int64)
     return TensorHistogram(low, low + width * number, tuple(joined.tolist()))
-
-
-def _remark(report: Report, graph: Graph, groups: ScaleGroups, observed: Observed) -> None:
-    """Note what looks wrong: outputs with much noise, values that saturate, values far out."""
-    for name, ratio in report.outputs_sqnr.items():
-        if ratio is not None and ratio < LOW_SQNR:
-            report.note(
-                f"output {name!r} has {ratio:.1f} dB of signal to quantization noise; most is lost "
-                f"in {', '.join(map(repr, _most_harmful(report, graph)))}: finetuning, or more "
-                "calibration samples, may help"
-            )
-    saturated = {t.name: t.saturation for t in report.tensors if t.saturation > MUCH_SATURATION}
-    if saturated:
-        worst = max(saturated, key=lambda name: saturated[name])
-        report.note(
-            f"{len(saturated)} tensors saturate for more than {MUCH_SATURATION:.0%} of their "
-            f"values, most of all {worst!r} ({saturated[worst]:.1%})"
-        )
-    for name in groups.names:
-        if graph[name].kind == "data":
-            _remark_far_out(report, name, observed.histograms[name])
-
-
-def _remark_far_out(report: Report, name: str, seen: Histogram) -> None:
-    middles, counts = seen.values()
-    order = np.argsort(np.abs(middles), kind="stable")
-    passed = np.cumsum(counts[order])
-    if not passed.size:
-        return
-    usual = abs(float(middles[order[np.searchsorted(passed, 0.999 * passed[-1])]]))
-    if usual > 0 and seen.largest > FAR_OUT * usual:
-        report.note(
-            f"calibration data of {name!r} reaches {seen.largest:g}, but 99.9 % of it stays within "
-            f"{usual:g}: is a sample broken?"
-        )
-
-
-def _most_harmful(report: Report, graph: Graph) -> list[str]:
-    """Return the results that lose most decibels against the worst of what they are made of."""
-    known = {layer.name: layer.output_sqnr for layer in report.layers}
-    lost = {}
-    for layer in report.layers:
-        if layer.output_sqnr is None:
-            continue
-        before = [known[n] for n in _near(graph, layer.name, known) if known[n] is not None]
-        lost[layer.name] = min((b for b in before if b is not None), default=60.0) - (
-            layer.output_sqnr
-        )
-    return sorted(lost, key=lambda name: -lost[name])[:NAMED]
-
-
-def _near(graph: Graph, name: str, known: Mapping[str, object]) -> list[str]:
-    """Return the quantized results that an op depends on directly."""
-    found, waiting = [], graph[name].sources()
-    while waiting:
-        source = waiting.pop()
-        if source in known:
-            found.append(source)
-        else:
-            waiting += graph[source].sources()
-    return found

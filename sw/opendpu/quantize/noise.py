@@ -100,9 +100,17 @@ class Energies:
 
 
 def energy(array: Array) -> float:
-    """Return the sum of squares: pairwise in float32 part by part, then in float64."""
+    """Return the sum of squares: pairwise in float32 part by part, then in float64.
+
+    All in float64 where float32 does not hold the squares.
+    """
     flat = np.ravel(array, order="K")
-    return sum(float(np.square(flat[i : i + PART]).sum()) for i in range(0, flat.size, PART))
+    parts = [flat[i : i + PART] for i in range(0, flat.size, PART)]
+    with np.errstate(over="ignore"):
+        found = sum(float(np.square(part).sum()) for part in parts)
+    if math.isfinite(found):
+        return found
+    return sum(float(np.square(part, dtype=np.float64).sum()) for part in parts)
 
 
 def ratio_of(signal: float, noise: float) -> float | None:

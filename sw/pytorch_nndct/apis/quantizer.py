@@ -112,8 +112,9 @@ class torch_quantizer:
         if isinstance(quant_mode, int):
             quant_mode = NUMBERED.get(quant_mode, quant_mode)
         if quant_mode not in MODES:
+            given = quant_mode if isinstance(quant_mode, (str, int)) else type(quant_mode).__name__
             raise UnsupportedError(
-                f"quant_mode is {quant_mode!r}, but must be one of {', '.join(MODES)}"
+                f"quant_mode is {given!r}, but must be one of {', '.join(MODES)}"
             )
         if input_args is None:
             raise messages.error(
@@ -389,7 +390,11 @@ def _never_called(what: str) -> messages.VAIQError:
 def _check_precision(module: torch.nn.Module) -> None:
     """Raise VAIQError for a module in another than single precision."""
     for name, tensor in module.state_dict().items():
-        if tensor.is_floating_point() and tensor.dtype is not torch.float32:
+        if (
+            isinstance(tensor, torch.Tensor)
+            and tensor.is_floating_point()
+            and tensor.dtype is not torch.float32
+        ):
             raise messages.error(
                 "QUANTIZER_TORCH_PYTORCH_TRACE",
                 f"{type(module).__name__} has {name!r} in {tensor.dtype}, but the quantizer takes "

@@ -267,3 +267,11 @@ def test_custom_operations():
     pair = register_custom_op("TestErrorsPair")(lambda ctx, x: (x, x))
     with error("UNSUPPORTED_OPS", "'TestErrorsPair' returns tuple, but must return one tensor"):
         pair(torch.ones(2))
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
+def test_a_module_that_pytorch_has_quantized():
+    """Its state holds more than tensors."""
+    net = torch.ao.quantization.quantize_dynamic(nn.Sequential(nn.Linear(4, 2)).eval(), {nn.Linear})
+    with pytest.raises(VAIQError, match=r"changed by torch\.ao\.quantization: '0' is"):
+        torch_quantizer("calib", net, (torch.randn(1, 4),), device=torch.device("cpu"))

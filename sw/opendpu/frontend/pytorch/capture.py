@@ -17,6 +17,7 @@ from torch._dynamo.convert_frame import compile_lock
 from torch.export import ExportedProgram
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
+from opendpu.frontend.pytorch.prepared import refuse_prepared
 from opendpu.ops.inference import reason_of
 from opendpu_arch.errors import UnsupportedError
 
@@ -56,10 +57,11 @@ def capture(
     ------
     UnsupportedError
         It cannot be traced, for example because its control flow depends on the values of tensors:
-        with the line of its source; or ``torch.jit.script`` made it.
+        with the line of its source; or ``torch.jit.script`` made it, or PyTorch's quantizer.
     """
     if isinstance(module, torch.jit.ScriptModule):
         return _from_script(module, args, kwargs)
+    refuse_prepared(module, TRACE)
     try:
         with TRACING, evaluating(module), _quiet():
             return torch.export.export(module, tuple(args), dict(kwargs))

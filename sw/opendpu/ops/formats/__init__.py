@@ -12,11 +12,12 @@ from opendpu.ops.formats import block, floating, integer
 from opendpu.ops.formats.node_builder import NodeBuilder
 
 __all__ = [
-    "BLOCK_FORMATS", "along", "emit_fake_quantize", "emit_integers", "emit_real", "fake_quantize",
-    "integers_of", "real_numbers",
+    "BLOCK_FORMATS", "along", "are_dpu_bytes", "emit_dpu_bytes", "emit_fake_quantize",
+    "emit_integers", "emit_real", "fake_quantize", "integers_of", "real_numbers",
 ]  # fmt: skip
 
 along = integer.along
+are_dpu_bytes, emit_dpu_bytes = integer.are_dpu_bytes, integer.emit_dpu_bytes
 emit_integers = integer.emit_integers
 emit_real = integer.emit_real
 integers_of, real_numbers = integer.integers_of, integer.real_numbers

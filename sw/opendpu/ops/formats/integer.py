@@ -14,6 +14,7 @@ from opendpu.ir import Array, Quantization, Rounding
 from opendpu.ops.formats.node_builder import NodeBuilder
 from opendpu.ops.formats.rounding import emit_rounded, rounded
 
+INT8 = (-128, 127)
 EXACT_BITS = 24
 """Widths whose integers float32 has all."""
 
@@ -69,6 +70,35 @@ def _of_dpu(values: Array, quantization: Quantization) -> Array:
     np.minimum(made, np.float32(high), out=made)
     made *= np.float32(quantization.scale[0])
     return made
+
+
+def are_dpu_bytes(quantization: Quantization) -> bool:
+    """Return whether numbers become int8 as on the DPU: by a power of two, halves up, all 256."""
+    return (
+        quantization.is_power_of_two
+        and quantization.rounding == Rounding.DPU_ROUND
+        and quantization.limits == INT8
+        and len(quantization.scale) == 1
+    )
+
+
+def emit_dpu_bytes(builder: NodeBuilder, value: str, quantization: Quantization) -> str:
+    """Add the nodes that round, saturate and make real numbers again, for :func:`are_dpu_bytes`.
+
+    Five nodes, the last two on bytes, where :func:`emit_scaled` and :func:`emit_real` have seven:
+    what is computed of large tensors takes as long as its memory. With ``f = floor(2 x)``, a half
+    added makes ``QuantizeLinear``, which divides by 2, round as halves up do: ``(f + 1/2) / 2`` is
+    a quarter above an integer or above a half. It saturates, too. NaN becomes an integer.
+    """
+
+    def constant(number: float, kind: npt.DTypeLike = np.float32) -> str:
+        return builder.initializer(np.array(number, kind))
+
+    (scale,), zero = quantization.scale, constant(0, np.int8)
+    value = builder.op("Floor", [builder.op("Mul", [value, constant(2 / scale)])])
+    value = builder.op("Add", [value, constant(0.5)])
+    value = builder.op("QuantizeLinear", [value, constant(2), zero])
+    return builder.op("DequantizeLinear", [value, constant(scale), zero])
 
 
 def emit_integers(builder: NodeBuilder, value: str, quantization: Quantization) -> str:

@@ -159,7 +159,7 @@ class _State:
         keep = [n for n in nodes if n in inside and (n in wanted or n in self._ends
                 or self._is_read_outside(n, inside))]  # fmt: skip
         session = Session(self.graph, nodes=nodes, keep=keep, batched=self.batched,
-                          keep_memory=False)  # fmt: skip
+                          channels_first=True, keep_memory=False)  # fmt: skip
         self._done |= inside
         for part in self.parts:
             given = {n: self._unpacked(n, part.results[n]) for n in session.inputs}

@@ -129,7 +129,11 @@ class Simulation:
             alone.outputs = [node.name]
             threads = 0 if macs(node, graph) > ONE_THREAD_MACS else 1
             self._kernels[key] = Session(
-                alone, batched=self.batched, threads=threads, keep_memory=False
+                alone,
+                batched=self.batched,
+                threads=threads,
+                channels_first=True,
+                keep_memory=False,
             )
         return self._kernels[key]
 

@@ -64,7 +64,12 @@ class ForwardPass:
         ]
         if keep:
             session = Session(
-                self.graph, nodes=nodes, keep=keep, batched=self._batched, keep_memory=False
+                self.graph,
+                nodes=nodes,
+                keep=keep,
+                batched=self._batched,
+                channels_first=True,
+                keep_memory=False,
             )
             for part in self._results:
                 found = session.run({n: self._unpacked(n, part[n]) for n in session.inputs})

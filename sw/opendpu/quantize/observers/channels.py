@@ -6,7 +6,7 @@ import numpy.typing as npt
 
 from opendpu.ir import Array
 from opendpu.quantize.observers.ranges import MinMax
-from opendpu.quantize.scales.grid import FIX_POINTS, no_overflow
+from opendpu.quantize.scales.grid import FIX_POINTS, no_overflow_at_all
 
 FINER = 3
 """Fractional bits beyond those at which nothing saturates with 8 bits."""
@@ -28,7 +28,7 @@ class ChannelHistograms:
         if not array.size:
             return
         self.range.add(array)
-        self._coarsen(no_overflow(float(np.abs(array).max())) + FINER)
+        self._coarsen(no_overflow_at_all(float(np.abs(array).max())) + FINER)
         channels, bins = self.counts.shape
         places = np.clip(np.rint(array * np.float32(2.0**self.point)), -HALF, HALF) + HALF
         rows = places.reshape(-1, channels).astype(np.int64) + np.arange(channels) * bins

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from opendpu.ir import Array, Quantization
 from opendpu.ops.formats import fake_quantize
 from opendpu.quantize.observers.sampling import Stride
-from opendpu.quantize.scales.grid import FIX_POINTS, no_overflow
+from opendpu.quantize.scales.grid import FIX_POINTS, no_overflow_at_all
 from opendpu_arch.errors import TensorError
 
 FINER = 8
@@ -131,7 +131,7 @@ class Histogram:
         before = self.largest
         self.low, self.high = min(self.low, low), max(self.high, high)
         if self.largest > before:
-            self._coarsen(no_overflow(self.largest) + FINER)
+            self._coarsen(no_overflow_at_all(self.largest) + FINER)
 
     def _coarsen(self, point: int) -> None:
         """Join bins until they are ``2**-point`` wide; half a bin goes to the even one."""

@@ -11,7 +11,7 @@ from opendpu.ops.formats import fake_quantize
 GRID = Quantization.power_of_two(0)
 """Bits and rounding of every tensor that is quantized; ``GRID.at(fix_point)`` has its scale."""
 
-FIX_POINTS = range(-24, 32)
+FIX_POINTS = range(-48, 49)
 """Fix points that are considered at all."""
 
 CANDIDATES = 6
@@ -31,10 +31,14 @@ def rounded(array: Array, fix_point: int, template: Quantization = GRID) -> Arra
 
 def no_overflow(largest: float, template: Quantization = GRID) -> int:
     """Return the largest fix point at which a magnitude of ``largest`` does not saturate."""
+    return max(no_overflow_at_all(largest, template), FIX_POINTS[0])
+
+
+def no_overflow_at_all(largest: float, template: Quantization = GRID) -> int:
+    """Return the same, however coarse it is: no tensor gets it, but values can be counted so."""
     if largest <= 0:
         return OF_ZEROS
-    found = math.floor(math.log2((template.limits[1] + 0.5) / largest))
-    return min(max(found, FIX_POINTS[0]), FIX_POINTS[-1])
+    return min(math.floor(math.log2((template.limits[1] + 0.5) / largest)), FIX_POINTS[-1])
 
 
 def squared_error(array: Array, fix_point: int, template: Quantization = GRID) -> float:

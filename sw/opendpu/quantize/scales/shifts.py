@@ -151,7 +151,9 @@ def _best_of_bias(bias: Node, spec: TensorSpec, result: int, known: dict[str, Po
     template = template_of(spec)
     if spec.granularity == "per_tensor":
         if bias.name not in known:
-            best = best_fix_point(bias.value, method=spec.method, template=template)
+            best = FIX_POINTS[-1]  # of zeros nothing saturates, nor do they make weights coarse
+            if bias.value.any():
+                best = best_fix_point(bias.value, method=spec.method, template=template)
             known[bias.name] = np.array([best])
         return known[bias.name]
     largest = np.abs(bias.value.astype(np.float64).ravel()) + ROOM * 2.0**-result

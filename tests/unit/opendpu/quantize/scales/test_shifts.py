@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from opendpu.ops.session import Session
-from opendpu.quantize import quantize
+from opendpu.quantize import quantize, quantize_with_report
 from opendpu.quantize.scales.grid import best_fix_point
 
 sys.path.append(str(Path(__file__).parents[1]))
@@ -41,3 +41,17 @@ def test_weights_stay_fine_where_the_bias_is_not_large():
     graph = net.done("a")
     made = quantize(graph, samples(32), cross_layer=False, weight_correction=False)
     assert made["a_w_fix"].fix_point == best_fix_point(graph["a_w"].value)
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.03, 1e-3])
+def test_layers_without_bias_have_weights_as_fine_as_others(scale):
+    """A bias of zeros, which they get to be corrected, demands nothing of the shifts."""
+    made = Net()
+    for name, source in (("a", "x"), ("b", "ar"), ("c", "br")):
+        made.conv(name, source, 8)
+        del made[name].inputs["bias"]
+        made[f"{name}_w"].value = made[f"{name}_w"].value * np.float32(scale)
+        made.put(f"{name}r", "relu", [name])
+    graph = made.done("cr")
+    found = quantize_with_report(graph, samples(16)).report
+    assert found.outputs_sqnr["cr"] > 25
