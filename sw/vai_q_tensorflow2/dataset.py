@@ -94,7 +94,7 @@ def _of_arrays(
 
 
 def _are_arrays(dataset: Any, names: Sequence[str]) -> bool:
-    """Tell whether a list is all samples of each input, as Keras takes them, and no list of batches.
+    """Tell whether a list is all samples of each input, as Keras takes them, not one of batches.
 
     It is if there is an array for each of several inputs, which hold as many samples, and differ
     in what they hold of one.

@@ -114,7 +114,7 @@ class CompiledNetwork:
         if not is_quantized(graph):
             raise UnsupportedError(
                 f"{label} is a float model: quantize it first (vitis_vai.quantize); or one that "
-                "was quantized and has nothing that is worth the DPU, so that all of it stayed float"
+                "was quantized and has nothing that is worth the DPU, so that all stayed float"
             )
         quantized = complete(graph)
         heads = [node for node in quantized if node.kind == "data"]
