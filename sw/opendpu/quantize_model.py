@@ -17,6 +17,7 @@ from opendpu.export import to_onnx
 from opendpu.export.files import write_onnx
 from opendpu.export.forms import form_of
 from opendpu.export.golden import BATCH, WEIGHTS, dump_activations, dump_weights, make_folder
+from opendpu.export.open_batch import keeps_open_batch, name_batch
 from opendpu.export.reference import IntegerReference
 from opendpu.frontend.binding import Sizes
 from opendpu.ir import FloatGraph, QuantizedGraph, from_xir, to_xir
@@ -171,7 +172,10 @@ def quantize_onnx(
         samples = calibration_samples(graph, data)
         found = _quantized(graph, samples, config, sensitivity=sensitivity, show=show)
     show("writing")
-    write_quantized(found.graph, output, form=form, exact=exact)
+    write_quantized(
+        found.graph, output, form=form, exact=exact,
+        open_in=_open_in(path, found.graph, input_shapes),
+    )  # fmt: skip
     if report is not None and found.report is not None:
         outputs.write(report, page(found.graph.name, found.report, found.sensitivities))
     if dump is not None and samples is not None:
@@ -287,11 +291,30 @@ def check_output(
         )
 
 
+def _open_in(path: Path, graph: QuantizedGraph, sizes: Sizes | None) -> onnx.ModelProto | None:
+    """Return the ONNX model in a file, without its weights, if its batch is open and stays so."""
+    if pathlib.Path(path).suffix != ".onnx":
+        return None
+    source = onnx.load(path, load_external_data=False)
+    return source if keeps_open_batch(source, graph, sizes) else None
+
+
 def write_quantized(
-    graph: QuantizedGraph, path: Path, *, form: str = "native", exact: bool = True
+    graph: QuantizedGraph,
+    path: Path,
+    *,
+    form: str = "native",
+    exact: bool = True,
+    open_in: onnx.ModelProto | None = None,
 ) -> None:
-    """Write a quantized graph as ``.xmodel`` or ``.onnx``, complete or not at all."""
+    """Write a quantized graph as ``.xmodel`` or ``.onnx``, complete or not at all.
+
+    An ``.onnx`` file takes any number of samples if the model ``open_in`` does.
+    """
     if pathlib.Path(path).suffix == ".xmodel":
         to_xir(graph).serialize(path)
-    else:
-        write_onnx(to_onnx(graph, form, exact=exact), path)
+        return
+    made = to_onnx(graph, form, exact=exact, dynamic_batch=open_in is not None)
+    if open_in is not None:
+        name_batch(made, open_in)
+    write_onnx(made, path)

@@ -12,6 +12,7 @@ from onnxruntime.quantization import QuantFormat, QuantType
 
 from opendpu.export import to_onnx
 from opendpu.export.files import write_onnx
+from opendpu.export.open_batch import keeps_open_batch, name_batch
 from opendpu.frontend import load_onnx
 from opendpu.frontend.model_file import AnyModel, read_model
 from opendpu.quantize import Report, quantize_with_report
@@ -180,10 +181,13 @@ def quantized_model(
     integers = quant_format is QuantFormat.QOperator
     wide = form != "native" and any(s.bits > 8 for role, s in config.specs() if role == "weights")
     pairs = (bool(options["AddQDQPairToWeight"]) or wide) and not integers
+    is_open = keeps_open_batch(source.proto, found.graph)
     made = to_onnx(
         found.graph, form, exact=form != "native", pairs=pairs,
-        simulate=bool(options.get("SimulateDPU", True)),
+        simulate=bool(options.get("SimulateDPU", True)), dynamic_batch=is_open,
     )  # fmt: skip
+    if is_open:
+        name_batch(made, source.proto)
     if integers:
         from vai_q_onnx.tools.convert_qdq_to_qop import convert_qdq_to_qop
 

@@ -39,7 +39,7 @@ def batches(
     """
     if dataset is None:
         raise TensorError("calib_dataset is None, but has to be given", code=CODE)
-    if isinstance(dataset, np.ndarray | Mapping):
+    if isinstance(dataset, np.ndarray | Mapping) or _are_arrays(dataset, names):
         yield from _of_arrays(dataset, names, batch_size or DEFAULT_BATCH)
         return
     items: Any = dataset
@@ -91,6 +91,21 @@ def _of_arrays(
     total = min(len(array) for array in arrays.values())
     for start in range(0, total, size):
         yield {name: array[start : start + size] for name, array in arrays.items()}
+
+
+def _are_arrays(dataset: Any, names: Sequence[str]) -> bool:
+    """Tell whether a list is all samples of each input, as Keras takes them, not one of batches.
+
+    It is if there is an array for each of several inputs, which hold as many samples, and differ
+    in what they hold of one.
+    """
+    if not isinstance(dataset, list | tuple) or len(dataset) != len(names) or len(names) < 2:
+        return False
+    if not all(isinstance(part, np.ndarray) and part.ndim for part in dataset):
+        return False
+    return (
+        len({len(part) for part in dataset}) == 1 and len({part.shape[1:] for part in dataset}) > 1
+    )
 
 
 def _by_name(item: Any, names: Sequence[str]) -> dict[str, Array]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+from onnx import helper
 
 from opendpu.export import to_onnx
 from opendpu.frontend import load_onnx
@@ -37,6 +38,10 @@ class ExactNetwork:
     def __init__(self, model: onnx.ModelProto) -> None:
         self.model = model
         self.input_names = [item.name for item in model.graph.input]
+        self.types = [
+            helper.tensor_dtype_to_np_dtype(item.type.tensor_type.elem_type)
+            for item in model.graph.input
+        ]
         self.outputs_of = [
             (item.name, [d.dim_value for d in item.type.tensor_type.shape.dim][1:])
             for item in model.graph.output
@@ -54,7 +59,10 @@ class ExactNetwork:
     def compute(self, *arrays: Array) -> list[Array]:
         """Return what the network makes of batches, one array an output."""
         names = [name for name, _ in self.outputs_of]
-        feeds = dict(zip(self.input_names, (a.astype(np.float32) for a in arrays), strict=True))
+        feeds = {
+            name: array.astype(dtype)
+            for name, dtype, array in zip(self.input_names, self.types, arrays, strict=True)
+        }
         count = min(len(array) for array in arrays)
         parts = [
             self._session.run(names, {n: a[i : i + 1] for n, a in feeds.items()})
@@ -115,7 +123,7 @@ def as_model(graph: QuantizedGraph, name: str, *, exact: bool) -> Any:
     layer = QuantizedNetwork(base64.b64encode(proto.SerializeToString()).decode(), name=LAYER)
     types = {node.name: node.type for node in graph if node.kind == "data"}
     inputs = [
-        tf.keras.Input(types[name].shape[1:], name=name, dtype="float32")
+        tf.keras.Input(types[name].shape[1:], name=name, dtype=types[name].dtype.name)
         for name in layer.input_names
     ]
     outputs = layer(inputs[0] if len(inputs) == 1 else inputs)

@@ -41,8 +41,8 @@ class _Running:
     graph
         The compiled graph.
     header
-        ``inputs``: names with their shapes, the batch of 1 in front, in order; ``outputs``: names
-        with theirs, without it.
+        ``inputs``: names with their shapes, the batch of 1 in front, in order; ``types``: of these;
+        ``outputs``: names with their shapes, without the batch.
 
     Attributes
     ----------
@@ -61,13 +61,14 @@ class _Running:
         assert isinstance(runner, GraphRunner)
         self._runner = runner
         self._inputs, self._outputs = header["inputs"], header["outputs"]
+        self._types = header.get("types") or ["float32"] * len(self._inputs)
 
     def compute(self, *arrays: Array) -> list[Array]:
         """Return the outputs for a batch, real numbers."""
         count = len(arrays[0])
         feeds = {
-            name: np.ascontiguousarray(array, np.float32).reshape(count, *shape)
-            for (name, shape), array in zip(self._inputs, arrays, strict=True)
+            name: np.ascontiguousarray(array, dtype).reshape(count, *shape)
+            for (name, shape), dtype, array in zip(self._inputs, self._types, arrays, strict=True)
         }
         start = time.perf_counter()
         found, statistics = api.run_batch(self._runner, feeds, floats=True)
@@ -112,17 +113,20 @@ class CompiledNetwork:
     def __init__(self, graph: QuantizedGraph, label: str, target: str | None = None) -> None:
         if not is_quantized(graph):
             raise UnsupportedError(
-                f"{label} is a float model: quantize it first (vitis_vai.quantize)"
+                f"{label} is a float model: quantize it first (vitis_vai.quantize); or one that "
+                "was quantized and has nothing that is worth the DPU, so that all stayed float"
             )
         quantized = complete(graph)
         heads = [node for node in quantized if node.kind == "data"]
         self.inputs = {node.name: node.shape for node in heads}
+        self.types = [node.type.dtype.name for node in heads]
         self.outputs = {name: quantized[name].shape for name in quantized.outputs}
         made = api.compile_graph(quantized, target=target_for(target))
         self.report = made.report
         self.header = {
             "form": FORM,
             "inputs": list(self.inputs.items()),
+            "types": self.types,
             "outputs": [(name, shape[1:]) for name, shape in self.outputs.items()],
         }
         with tempfile.TemporaryDirectory(prefix="opendpu-") as folder:
@@ -137,8 +141,9 @@ class CompiledNetwork:
         return operator.place(self.header, self.content, tensors, shapes, self.running)
 
 
-def specs(inputs: Mapping[str, tuple[int, ...]]) -> list[Any]:
+def specs(inputs: Mapping[str, tuple[int, ...]], types: Sequence[str]) -> list[Any]:
     """Return specifications of inputs, with any batch."""
     return [
-        tf.TensorSpec([None, *shape[1:]], tf.float32, name=name) for name, shape in inputs.items()
+        tf.TensorSpec([None, *shape[1:]], dtype, name=name)
+        for (name, shape), dtype in zip(inputs.items(), types, strict=True)
     ]

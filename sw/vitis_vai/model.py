@@ -52,6 +52,6 @@ def create_wego_model(
     label = model if isinstance(model, str) else model.name
     network = CompiledNetwork(complete(graph), label, target)
     function = tf.function(lambda *tensors: network.operator(tensors))
-    made = function.get_concrete_function(*specs(network.inputs))
+    made = function.get_concrete_function(*specs(network.inputs, network.types))
     made.wego_report, made.wego_network = network.report, network
     return made

@@ -47,7 +47,8 @@ def place(
     Parameters
     ----------
     header
-        Plain values; ``form`` says which of :data:`readers` reads the network.
+        Plain values; ``form`` says which of :data:`readers` reads the network, ``types`` what it
+        takes, if that is not ``float32``.
     content
         The network's file.
     tensors
@@ -60,10 +61,14 @@ def place(
     text = head(header, content)
     if network is not None:
         _keep(text, network)
+    types = header.get("types")
     made = tf.raw_ops.PyFunc(
         input=[
             tf.constant(text), tf.constant(np.frombuffer(content, np.uint8)),
-            *(tf.cast(tensor, tf.float32) for tensor in tensors),
+            *(
+                tf.cast(tensor, dtype)
+                for tensor, dtype in zip(tensors, types or ["float32"] * len(tensors), strict=True)
+            ),
         ],
         token=TOKEN, Tout=[tf.float32] * len(shapes), name=OPERATOR,
     )  # fmt: skip

@@ -71,6 +71,7 @@ class Network:
             An input requires gradients, which no DPU computes.
         """
         self._check(inputs)
+        inputs = [tensor if tensor.ndim else tensor.reshape(1) for tensor in inputs]
         start = time.perf_counter()
         given = {
             name: self._arranged(name, array_of(tensor))
@@ -112,7 +113,7 @@ class Network:
             if name not in self._inputs:
                 continue
             wanted = self.shape(name)
-            own = tuple(tensor.shape)
+            own = tuple(tensor.shape) or (1,)  # a network has no tensor without axes
             free = self.artefact.batched
             if (own[1:] != wanted[1:] or len(own) != len(wanted)) if free else own != wanted:
                 shown = ["N", *wanted[1:]] if free else list(wanted)

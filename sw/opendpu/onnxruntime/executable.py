@@ -17,6 +17,7 @@ from opendpu.calibration import read_calibration
 from opendpu.frontend import load_model, load_onnx
 from opendpu.frontend.requantizing import Requantize, left_quantizers
 from opendpu.ir import Array, FloatGraph
+from opendpu.onnxruntime import assignment
 from opendpu.onnxruntime.identity import Model, content_of, digest_of
 from opendpu.onnxruntime.options import ProviderOptions
 from opendpu.quantize import complete, is_quantized, quantize_with_report
@@ -238,7 +239,7 @@ def executable(model: Model, options: ProviderOptions) -> Executable:
     digest = digest_of(model, source, target, options)
     folder = options.cache and options.cache / (options.key or hashlib.md5(source).hexdigest())
     kept = Executable.load(folder, digest) if folder else None
-    found = kept or _compiled(model, target, options, digest)
+    found, report = (kept, None) if kept else _compiled(model, target, options, digest)
     if found.convolutions < options.least_convolutions:
         raise NotWorthItError(
             f"the DPU would compute {found.convolutions} convolutions of the model, less than "
@@ -247,6 +248,8 @@ def executable(model: Model, options: ProviderOptions) -> Executable:
     if folder and not kept:
         with contextlib.suppress(OSError, DPUError):  # every cache is optional
             found.save(folder)
+            if report:
+                assignment.write(report, folder, options.report)
     return found
 
 
@@ -255,7 +258,8 @@ def _compiled(
     target: Target,
     options: ProviderOptions,
     digest: str,
-) -> Executable:
+) -> tuple[Executable, dict[str, Any]]:
+    """Return a model compiled, and what runs where."""
     mode = Requantize.chosen(wanted=options.requantize, has_samples=bool(options.calibration))
     own = Extension.SCALED in target.extensions and not options.requantize
     graph = (
@@ -279,9 +283,11 @@ def _compiled(
     if not dpu_subgraphs(compiled.graph):
         raise UnsupportedError("the DPU computes nothing of the model")
     inputs = [_port(graph, node.name) for node in graph if node.kind == "data"]
-    return Executable(
+    made = Executable(
         compiled.graph, inputs, [_port(graph, name) for name in graph.outputs], digest
     )
+    parts = len(dpu_subgraphs(compiled.graph))
+    return made, assignment.assignment(quantized, compiled.report.on_cpu, parts)
 
 
 def _port(graph: FloatGraph, name: str) -> Port:

@@ -23,12 +23,18 @@ PROVIDER = "VitisAIExecutionProvider"
 
 IGNORED = frozenset({
     "aianalyzerprofiling", "aianalyzervisualization", "enablecachefileioinmem", "enablepreemption",
-    "encryptionkey", "loglevel", "maxspillbuffersize", "optlevel", "reportfile", "xclbin",
+    "encryptionkey", "loglevel", "maxspillbuffersize", "numofdpurunners", "optlevel", "xclbin",
+    "xlnxaietoolpath", "xlnxenableoldqdq", "xlnxenablepy3round",
 })  # fmt: skip
 """AMD's options that mean nothing here: bitstreams, encrypted caches, other processors."""
 
-OTHER_PROCESSORS = frozenset({"VAIML", "X1", "X2"})
-"""What scripts for AMD's NPUs say as target; the DPU is the one that it is without."""
+OTHER_PROCESSORS = frozenset({"VAIML", "X1", "X2", "XCOMPILER"})
+OTHER_ARRAYS = "AMD_AIE"
+"""What scripts for AMD's NPUs say as target, and how names of such begin; the DPU is the one that
+it is without."""
+
+REPORT = "vitisai_ep_report.json"
+"""In the folder of a compiled model: what runs where, see :mod:`opendpu.onnxruntime.assignment`."""
 
 logger = logging.getLogger("opendpu.onnxruntime")
 
@@ -58,6 +64,8 @@ class ProviderOptions:
         samples those of its float network, without what holds the ranges in it.
     least_convolutions
         With fewer convolutions on the DPU, everything stays on the CPU.
+    report
+        Name of the file beside the compiled model that says what runs where, or its path.
     chosen
         Whether the user has said a target; what was compiled before is for its own otherwise.
     """
@@ -69,6 +77,7 @@ class ProviderOptions:
     key: str = ""
     requantize: bool = False
     least_convolutions: int = LEAST_CONVOLUTIONS
+    report: str = REPORT
     chosen: bool = False
 
     @classmethod
@@ -85,19 +94,19 @@ class ProviderOptions:
             There is no such option, or a value is not allowed.
         """
         found = {_plain(name): value for name, value in given.items()}
-        config = _config(found.pop("configfile", ""))
+        config = _config(found.pop("configfile", "")) | _content("config", found.pop("config", ""))
+        if name := found.pop("xlnxtargetname", found.pop("xlnxtarget", "")):
+            found.setdefault("target", name)
         for name in ("cachedir", "cachekey", "target"):
             if isinstance(config.get(name), str):
                 found.setdefault(name, config[name])
-        if found.get("target") in OTHER_PROCESSORS:
-            logger.warning("target %s is no DPU; the default is taken", found.pop("target"))
         unknown = sorted(set(found) - set(_OPTIONS) - IGNORED)
         if unknown:
             raise UnsupportedError(
                 f"{PROVIDER} has no option {unknown[0]!r}; there are config_file, "
                 f"{', '.join(_OPTIONS)}"
             )
-        target = found.get("target") or environment.get(TARGET_VARIABLE)
+        target = _of_dpus(found.get("target") or environment.get(TARGET_VARIABLE) or "")
         return cls(
             target=target or DEFAULT_TARGET,
             chosen=bool(target),
@@ -106,13 +115,24 @@ class ProviderOptions:
             cache=_cache(found.get("cachedir", ""), environment),
             key=_key(found.get("cachekey", "")),
             requantize=_switch("requantize", found.get("requantize", "0")),
+            report=found.get("reportfile") or environment.get("XLNX_ONNX_EP_REPORT_FILE") or REPORT,
             least_convolutions=_number("XLNX_MINIMUM_NUM_OF_CONV", environment),
         )
 
 
-_OPTIONS = ("cachedir", "cachekey", "target", "device", "calibration", "requantize")
+_OPTIONS = (
+    "cachedir", "cachekey", "target", "device", "calibration", "requantize", "reportfile",
+)  # fmt: skip
 
 _SWITCH = {"0": False, "1": True, "false": False, "true": True}
+
+
+def _of_dpus(target: str) -> str:
+    """Return the name of a target, nothing for another processor of AMD's."""
+    if target.upper() in OTHER_PROCESSORS or target.upper().startswith(OTHER_ARRAYS):
+        logger.warning("target %s is no DPU; the default is taken", target)
+        return ""
+    return target
 
 
 def _config(path: str) -> dict[str, Any]:
@@ -123,14 +143,24 @@ def _config(path: str) -> dict[str, Any]:
     if not path:
         return {}
     try:
-        content = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
+        return _content(f"config_file {path}", pathlib.Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError:
         logger.warning("config_file %s: no such file; it is not needed", path)
         return {}
-    except (OSError, UnicodeDecodeError, ValueError) as error:
+    except (OSError, UnicodeDecodeError) as error:
         raise ModelFormatError(f"config_file {path}: cannot be read as JSON: {error}") from None
+
+
+def _content(label: str, text: str) -> dict[str, Any]:
+    """Return what a configuration says, by plain names; nothing of an empty option."""
+    if not text and label == "config":
+        return {}
+    try:
+        content = json.loads(text)
+    except ValueError as error:
+        raise ModelFormatError(f"{label}: cannot be read as JSON: {error}") from None
     if not isinstance(content, dict):
-        raise ModelFormatError(f"config_file {path}: must hold a JSON object")
+        raise ModelFormatError(f"{label}: must hold a JSON object")
     return {_plain(name): value for name, value in content.items()}
 
 

@@ -20,6 +20,7 @@ from opendpu.onnxruntime.factory import ENTRY
 from opendpu.onnxruntime.library import library_path, loaded
 from opendpu.onnxruntime.options import PROVIDER, ProviderOptions
 from opendpu.onnxruntime.session_options import CopiedOptions
+from opendpu.onnxruntime.spawned import hand_on
 from opendpu_arch.errors import UnsupportedError
 
 Provider = str | tuple[str, Mapping[str, str]]
@@ -27,6 +28,8 @@ Provider = str | tuple[str, Mapping[str, str]]
 
 def register() -> None:
     """Let ``providers=["VitisAIExecutionProvider"]`` work; doing it again does nothing.
+
+    It works in processes that ``multiprocessing`` starts from now on, too.
 
     Raises
     ------
@@ -37,6 +40,7 @@ def register() -> None:
     onnxruntime.InferenceSession = RegisteredSession
     onnxruntime.SessionOptions = CopiedOptions
     onnxruntime.get_available_providers = lambda: [PROVIDER, *others]
+    hand_on()
 
 
 @functools.cache

@@ -8,9 +8,9 @@ from typing import Any, Self
 
 import torch
 
-from wego_torch.dynamo.captured import version_of
 from wego_torch.dynamo.folding import folded
 from wego_torch.dynamo.in_place import written
+from wego_torch.dynamo.watched import Watched
 
 
 class Role(enum.Enum):
@@ -49,7 +49,7 @@ class Bound:
     """
 
     def __init__(self, graph: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> None:
-        self.graph = graph
+        self.graph, self._watched = graph, Watched()
         heads = [node for node in graph.graph.nodes if node.op == "placeholder"]
         changed = written(graph.graph)
         self.roles = [
@@ -94,13 +94,10 @@ class Bound:
 
     def versions(self, args: Sequence[Any]) -> tuple[int, ...]:
         """Return numbers that change when a constant does."""
-        found: list[int] = []
-        for role, value in zip(self.roles, args, strict=True):
-            if role is Role.CONSTANT:
-                found += [value.data_ptr(), version_of(value)]
-            elif role is Role.NUMBER:
-                found.append(hash(float(value)))
-        return tuple(found)
+        pairs = list(zip(self.roles, args, strict=True))
+        numbers = [hash(float(value)) for role, value in pairs if role is Role.NUMBER]
+        constants = [value for role, value in pairs if role is Role.CONSTANT]
+        return (*numbers, *self._watched.versions(constants))
 
     def module(self, args: Sequence[Any], steady: bool) -> "BoundModule":
         """Return the graph with the constants of a call, as a module of :meth:`changing`."""

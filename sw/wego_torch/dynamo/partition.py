@@ -2,6 +2,7 @@
 """Which operators of an exported program go to the DPU: parts of them as submodules."""
 
 import operator
+import re
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 
@@ -21,6 +22,13 @@ from wego_torch.dynamo.mutation import written_values
 
 PART = "fused_"
 """How names of submodules begin that PyTorch's partitioner makes."""
+
+
+NOTHING = "nothing of the graph is for the DPU"
+"""Why an operator is not there that could be."""
+
+_FAILED_AT = re.compile(r"Error when translating node %(\w+) ")
+"""How PyTorch's exporter names the operator that it could not convert."""
 
 
 class _Named(OperatorSupportBase):
@@ -53,6 +61,21 @@ def unknown_operators(program: ExportedProgram) -> dict[str, str]:
     return found
 
 
+def untranslated(program: ExportedProgram, error: BaseException) -> dict[str, str]:
+    """Return the operator of a decomposed program at which its conversion to ONNX has failed.
+
+    There is none if the exporter does not name it.
+    """
+    cause: BaseException | None = error
+    while cause is not None:
+        named = _FAILED_AT.search(str(cause))
+        for node in _calls(program.graph) if named else ():
+            if named and node.name == named[1]:
+                return {node.name: str(node.target)}
+        cause = cause.__cause__
+    return {}
+
+
 def complex_operators(program: ExportedProgram) -> dict[str, str]:
     """Return the operators that take or give complex numbers, which ONNX has as pairs of others."""
 
@@ -83,7 +106,7 @@ def on_cpu(program: ExportedProgram, target: Target) -> dict[str, str]:
         if node.name in places:
             reasons[places[node.name]] = node.message
     if not found.on(DPU):
-        return {n.name: "nothing of the graph is for the DPU" for n in _calls(program.graph)}
+        return {n.name: reasons.get(n.name, NOTHING) for n in _calls(program.graph)}
     return reasons
 
 
@@ -101,8 +124,8 @@ def split(
     wanted
         Whether a part with certain operators, by name, is worth it.
     """
-    exact = written_values(module.graph)
-    names = {node.name for node in _calls(module.graph)} - exact - set(elsewhere)
+    exact = written_values(module.graph) | _of_numbers(module.graph) | set(elsewhere)
+    names = {node.name for node in _calls(module.graph)} - exact
     partitioner = CapabilityBasedPartitioner(
         module, _Named(names), allows_single_node_partition=True
     )
@@ -116,6 +139,16 @@ def split(
             _bind_constants(made, node)
     made.recompile()
     return made
+
+
+def _of_numbers(graph: torch.fx.Graph) -> set[str]:
+    """Return the operators that make a number of Python out of a tensor, and those that take it.
+
+    A part has tensors only: it would take the number of its first call for a constant.
+    """
+    kinds = (int, float, torch.SymInt, torch.SymFloat, torch.SymBool)
+    made = [node for node in _calls(graph) if isinstance(node.meta.get("val"), kinds)]
+    return {one.name for node in made for one in (node, *node.users)}
 
 
 def _bind_constants(module: torch.fx.GraphModule, call: torch.fx.Node) -> None:

@@ -4,7 +4,7 @@
 import contextlib
 import dataclasses
 import io
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -22,12 +22,14 @@ from wego_torch.dynamo.mutation import functional
 from wego_torch.dynamo.options import Options
 from wego_torch.dynamo.part import DpuPart, float_part
 from wego_torch.dynamo.partition import (
+    NOTHING,
     PART,
     complex_operators,
     decomposed,
     on_cpu,
     split,
     unknown_operators,
+    untranslated,
 )
 from wego_torch.dynamo.precision import (
     Types,
@@ -42,6 +44,9 @@ from wego_torch.dynamo.rebatch import rebatched
 from wego_torch.dynamo.samples import Samples, is_of_each, samples_in
 
 Show = Callable[[str], None]
+
+_MOST = 3
+"""Reasons that are shown."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -157,14 +162,27 @@ def plan_of(
         program = functional(capture(call[0], call[1], {}))
         if not batched and samples_in(tensors) > 1:
             return Plan(_around_mixing(program, tensors, samples, options, may_mix), False)
-        parts = _with_parts(program, options, show)
+        reasons: dict[str, str] = {}
+        parts = _with_parts(program, options, show, reasons)
         if not any(isinstance(part, DpuPart) for part in parts.modules()):
-            raise UnsupportedError("no part of it is for the DPU")
+            raise UnsupportedError(f"no part of it is for the DPU{_shown(reasons)}")
         _calibrate(parts, samples, 1 if batched else samples_in(tensors))
         for part in parts.modules():
             if isinstance(part, DpuPart):
                 part.compile(options, show)
     return Plan(parts, batched)
+
+
+def _shown(reasons: Mapping[str, str]) -> str:
+    """Return the first reasons why operators stay in PyTorch, each with the first operator."""
+    first: dict[str, str] = {}
+    for name, why in reasons.items():
+        if why != NOTHING:
+            first.setdefault(why, f"{name}: {why}")
+    some = list(first.values())[:_MOST]
+    return "".join(f"{';' if index else ':'} {text}" for index, text in enumerate(some)) + (
+        f"; and {len(first) - _MOST} more" if len(first) > _MOST else ""
+    )
 
 
 def _around_mixing(
@@ -200,16 +218,22 @@ def _one_sample(
     return (module, tensors), False
 
 
-def _with_parts(program: ExportedProgram, options: Options, show: Show) -> torch.fx.GraphModule:
-    """Return a program as a module whose supported parts are :class:`DpuPart`."""
+def _with_parts(
+    program: ExportedProgram, options: Options, show: Show, why: dict[str, str]
+) -> torch.fx.GraphModule:
+    """Return a program as a module whose supported parts are :class:`DpuPart`.
+
+    In ``why``, reasons of the others are noted, by operator.
+    """
     show("torch.compile: looking for parts for the DPU")
     target = chosen_target(options.target)
     try:
         reasons = on_cpu(program, target) | complex_operators(program)
-    except UnsupportedError:
-        return _around_unknown(decomposed(program), options, show)
-    for why in dict.fromkeys(reasons.values()):
-        messages.LOG.info("in PyTorch: %s", why)
+    except UnsupportedError as error:
+        return _around_unknown(decomposed(program), error, options, show, why)
+    why.update(reasons)
+    for reason in dict.fromkeys(reasons.values()):
+        messages.LOG.info("in PyTorch: %s", reason)
     module: torch.fx.GraphModule = program.module(check_guards=False)
     made = split(module, reasons, lambda name: name not in reasons)
     for node in made.graph.nodes:
@@ -218,17 +242,21 @@ def _with_parts(program: ExportedProgram, options: Options, show: Show) -> torch
     return made
 
 
-def _around_unknown(program: ExportedProgram, options: Options, show: Show) -> torch.fx.GraphModule:
+def _around_unknown(
+    program: ExportedProgram, error: UnsupportedError, options: Options, show: Show,
+    why: dict[str, str],
+) -> torch.fx.GraphModule:  # fmt: skip
     """Return a program with parts around the operators that cannot be converted."""
-    unknown = unknown_operators(program)
+    unknown = unknown_operators(program) or untranslated(program, error)
     if not unknown:
-        raise UnsupportedError("it cannot be converted to ONNX, though every operator can")
+        raise error
+    why.update({name: f"{called} has no counterpart in ONNX" for name, called in unknown.items()})
     messages.say_once(
         f"in PyTorch: {', '.join(sorted(set(unknown.values())))} (no counterpart in ONNX)"
     )
     made = split(program.module(check_guards=False), unknown, lambda name: True)
     for name, inputs in _inputs_of_parts(made, program.example_inputs[0]):
-        inner = _with_parts(capture(float_part(made, name), inputs, {}), options, show)
+        inner = _with_parts(capture(float_part(made, name), inputs, {}), options, show, why)
         setattr(made, name, inner)
     return made
 

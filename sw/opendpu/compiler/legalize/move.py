@@ -48,10 +48,7 @@ def strided_slice(call: Call) -> str:
             "XCOM_UNEXPECTED_VALUE",
         )
     ranges, shape = _merged(ranges, shape)
-    if len(ranges) == 2:  # all of the last axis are channels
-        ranges = [ranges[0], range(1), range(1), ranges[1]]
-    elif len(ranges) == 3:
-        ranges = [ranges[0], range(1), *ranges[1:]]
+    ranges = [ranges[0], *[range(1)] * (MOST_AXES - len(ranges)), *ranges[1:]]  # as feature_shape
     source = at_result(call, shape)
     if ranges[-1].step > 1:
         source = permuted(call, source, ranges[-1])

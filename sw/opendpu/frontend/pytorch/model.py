@@ -21,6 +21,7 @@ from opendpu.frontend.pytorch.markers import Floating, take_out, translations
 from opendpu.frontend.pytorch.naming import Place, rename
 from opendpu.frontend.pytorch.signature import Signature, TensorsOnly, leaves_of, signature_of
 from opendpu.frontend.pytorch.torchlib import collected_once
+from opendpu.frontend.pytorch.translations import repaired
 from opendpu.ir import FloatGraph, Origin
 from opendpu.ops.batching import mixes_samples
 from opendpu.ops.inference import reason_of
@@ -219,7 +220,7 @@ def _onnx(program: ExportedProgram, name: str) -> ir.Model:
             warnings.simplefilter("ignore")
             made = torch.onnx.export(
                 program, dynamo=True, verbose=False, optimize=False,
-                custom_translation_table=translations(),
+                custom_translation_table={**translations(), **repaired()},
             )  # fmt: skip
             assert made is not None
     except torch.onnx.OnnxExporterError as error:

@@ -71,6 +71,14 @@ def test_a_slice_of_another_position(point: int) -> None:
     between("strided_slice", (6, 9, 8), (6, 6, 8), point=point, **limits)
 
 
+def test_a_slice_of_a_tensor_with_one_axis() -> None:
+    """As of a number for the whole network: it has the batch's axis only."""
+    q = Quantized()
+    y = q.conv(q.data(4, 4, 5), "conv", 6, kernel=3, pad=1, point=4)
+    q.op("cut", "strided_slice", (), [q.data(name="number", point=4)], **cut([0], [1], [1]))
+    compile_and_check(q.done(y, q.fix("cut", 4)))
+
+
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("value", [0.0, 1.5])
 def test_constant_padding(target: str, value: float) -> None:

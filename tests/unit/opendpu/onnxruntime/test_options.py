@@ -47,6 +47,29 @@ def test_names_of_later_releases_are_the_same_options(
     assert "target VAIML is no DPU" in caplog.text
 
 
+@pytest.mark.parametrize("name", ["AMD_AIE2P_4x4_Overlay", "X1", "xcompiler"])
+def test_targets_that_are_other_processors(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    """Scripts for AMD's NPUs set them in the environment, too."""
+    for given, environment in (
+        ({"target": name}, {}), ({"xlnx_target_name": name}, {}), ({}, {"XLNX_TARGET_NAME": name}),
+    ):  # fmt: skip
+        caplog.clear()
+        found = ProviderOptions.read(given, environment)
+        assert (found.target, found.chosen) == (DEFAULT_TARGET, False)
+        assert f"target {name} is no DPU" in caplog.text
+    assert ProviderOptions.read({"xlnx_target_name": "B800"}, {}).target == "B800"
+
+
+def test_options_of_scripts_for_other_processors() -> None:
+    ProviderOptions.read(
+        {"num_of_dpu_runners": "4", "xlnx_enable_py3_round": "0", "xlnx_enable_old_qdq": "0"}, {}
+    )
+    found = ProviderOptions.read({"config": '{"passes": [], "cacheKey": "mine"}'}, {})
+    assert found.key == "mine"
+    with pytest.raises(ModelFormatError, match="config: cannot be read as JSON"):
+        ProviderOptions.read({"config": "vaip_config.json"}, {})
+
+
 @pytest.mark.parametrize(
     ("given", "environment", "message"),
     [
