@@ -14,6 +14,7 @@ from opendpu.compile_model import compile_graph, compile_onnx, compile_xmodel
 from opendpu.compiler.options import Options
 from opendpu.frontend import load_model
 from opendpu.frontend.formats import Format, format_of
+from opendpu.frontend.input_values import Values, check_no_values
 from opendpu.inspect_model import inspect
 from opendpu.ir import to_xir
 from opendpu.profile import COUNTER, Profile
@@ -61,7 +62,10 @@ def load(path: str | os.PathLike[str]) -> Graph:
 
 
 def load_any(
-    path: str | os.PathLike[str], input_shapes: Mapping[str, Sequence[int]] | None = None
+    path: str | os.PathLike[str],
+    input_shapes: Mapping[str, Sequence[int]] | None = None,
+    *,
+    input_values: Values | None = None,
 ) -> Graph:
     """Return the graph in a model file of any framework, or in an ``.xmodel``.
 
@@ -73,8 +77,11 @@ def load_any(
         The file cannot be read, or not be converted.
     """
     if format_of(os.fspath(path)) is Format.XMODEL:
+        check_no_values(path, input_values)
         return load(path)
-    return to_xir(load_model(os.fspath(path), input_shapes or {}, any_scale=True))
+    return to_xir(
+        load_model(os.fspath(path), input_shapes or {}, input_values=input_values, any_scale=True)
+    )
 
 
 def create_runner(

@@ -13,6 +13,7 @@ from opendpu.compiler.options import Options
 from opendpu.compiler.pipeline import Compiled, compile_with_report
 from opendpu.compiler.report import Report
 from opendpu.frontend.formats import format_of
+from opendpu.frontend.input_values import Values
 from opendpu.frontend.requantizing import left_quantizers
 from opendpu.ir import NOTES, FloatGraph, QuantizedGraph
 from opendpu.profile import COUNTER, profile
@@ -41,6 +42,7 @@ def compile_onnx(
     method: str = "minmse",
     activation_substitution: str = "none",
     options: Options | None = None,
+    input_values: Values | None = None,
     onnx_libraries: Sequence[str | pathlib.Path] = (),
     requantize: bool = False,
     count: bool = False,
@@ -54,8 +56,8 @@ def compile_onnx(
     already needs and takes none, unless its scales are not the DPU's and ``requantize`` allows
     others, see :mod:`opendpu.requantization`. ``onnx_libraries`` are shared libraries with
     operators of other domains, for onnxruntime; dimensions that the model leaves open come from
-    ``options.input_shape``. ``show`` is told what is going on. The file appears when it is
-    complete, or not at all.
+    ``options.input_shape``, inputs that always have one value are ``input_values``. ``show`` is
+    told what is going on. The file appears when it is complete, or not at all.
 
     Raises
     ------
@@ -76,7 +78,7 @@ def compile_onnx(
         check_calibration(calibration, preprocessing)
     show("reading")
     graph = load_for_quantizing(
-        path, options.input_shape, onnx_libraries, requantize=requantize,
+        path, options.input_shape, onnx_libraries, input_values=input_values, requantize=requantize,
         has_samples=calibration is not None, any_scale=Extension.SCALED in chosen.extensions,
     )  # fmt: skip
     options = dataclasses.replace(options, input_shape={})

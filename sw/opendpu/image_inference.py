@@ -15,6 +15,7 @@ from opendpu.calibration.preprocessing import Preprocessing
 from opendpu.calibration.source import read_calibration
 from opendpu.compiler.options import Options
 from opendpu.frontend.binding import Sizes
+from opendpu.frontend.input_values import Values, check_no_values
 from opendpu.ir import Array, FloatGraph, QuantizedGraph, TensorType
 from opendpu.quantize import Quantized, quantize_with_report
 from opendpu.quantize.progress import silent
@@ -76,6 +77,7 @@ def infer_image(
     device: str | None = None,
     memory: str | None = None,
     input_shapes: Sizes | None = None,
+    input_values: Values | None = None,
     show: Callable[[str], None] = silent,
 ) -> Answer:
     """Run a model on one image.
@@ -101,6 +103,9 @@ def infer_image(
         As of :func:`opendpu.api.create_runner`.
     input_shapes
         Dimensions that the model leaves open.
+    input_values
+        Inputs beside the image that always have one value, as of
+        :func:`opendpu.frontend.load_model`.
     show
         Told what is going on.
 
@@ -113,7 +118,9 @@ def infer_image(
     if not photo.is_file():
         raise TensorError(f"{photo}: there is no such image")
     notes: list[str] = []
-    graph = _compiled(path, photo, preprocessing, calibration, target, input_shapes, notes, show)
+    graph = _compiled(
+        path, photo, preprocessing, calibration, target, input_shapes, input_values, notes, show
+    )
     show("running")
     with api.create_runner(graph, device=device, memory=memory, target=target) as runner:
         assert isinstance(runner, GraphRunner)
@@ -161,6 +168,7 @@ def _compiled(
     calibration: Path | None,
     target: Target | None,
     input_shapes: Sizes | None,
+    input_values: Values | None,
     notes: list[str],
     show: Callable[[str], None],
 ) -> Graph:
@@ -168,6 +176,7 @@ def _compiled(
     chosen = target or api.find_target(DEFAULT_TARGET)
     model: Graph | QuantizedGraph
     if pathlib.Path(path).suffix == ".xmodel":
+        check_no_values(path, input_values)
         model = api.load(path)
         if dpu_subgraphs(model):
             return model
@@ -175,8 +184,8 @@ def _compiled(
         show("reading")
         own = Extension.SCALED in chosen.extensions
         graph = load_for_quantizing(
-            path, input_shapes, requantize=not own, has_samples=calibration is not None,
-            any_scale=own,
+            path, input_shapes, input_values=input_values, requantize=not own,
+            has_samples=calibration is not None, any_scale=own,
         )  # fmt: skip
         if isinstance(graph, Quantized):
             model = graph.graph

@@ -7,6 +7,7 @@ import pathlib
 from collections.abc import Callable, Mapping, Sequence
 
 from opendpu.frontend.formats import Format, format_of
+from opendpu.frontend.input_values import Values, check_no_values
 from opendpu.inspect import Inspection, inspect_compiled, inspect_graph
 from opendpu.ir import from_xir
 from opendpu.quantize.progress import silent
@@ -24,6 +25,7 @@ def inspect(
     *,
     target: Target | str | None = None,
     input_shapes: Mapping[str, Sequence[int]] | None = None,
+    input_values: Values | None = None,
     activation_substitution: str = "none",
     onnx_libraries: Sequence[str | pathlib.Path] = (),
     show: Callable[[str], None] = silent,
@@ -46,6 +48,7 @@ def inspect(
     requantized = False
     show("reading")
     if format_of(os.fspath(path)) is Format.XMODEL:
+        check_no_values(path, input_values)
         loaded = Graph.deserialize(path)
         if dpu_subgraphs(loaded):
             return inspect_compiled(loaded, _compiled_for(loaded, chosen, path))
@@ -53,7 +56,7 @@ def inspect(
     else:
         scaled = chosen is not None and Extension.SCALED in chosen.extensions
         graph, requantized = load_for_inspection(
-            path, input_shapes, onnx_libraries, any_scale=scaled
+            path, input_shapes, onnx_libraries, input_values=input_values, any_scale=scaled
         )
     if chosen is None:
         raise TargetError(

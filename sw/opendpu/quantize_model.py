@@ -20,6 +20,7 @@ from opendpu.export.golden import BATCH, WEIGHTS, dump_activations, dump_weights
 from opendpu.export.open_batch import keeps_open_batch, name_batch
 from opendpu.export.reference import IntegerReference
 from opendpu.frontend.binding import Sizes
+from opendpu.frontend.input_values import Values, check_no_values
 from opendpu.ir import FloatGraph, QuantizedGraph, from_xir, to_xir
 from opendpu.quantize import Quantized, Report, quantize_with_report
 from opendpu.quantize.config import QuantizeConfig
@@ -69,6 +70,7 @@ def quantize_onnx(
     preprocessing: Preprocessing | None = None,
     limit: int | None = None,
     input_shapes: Sizes | None = None,
+    input_values: Values | None = None,
     onnx_libraries: Sequence[str | pathlib.Path] = (),
     requantize: bool = False,
     form: str = "native",
@@ -99,7 +101,7 @@ def quantize_onnx(
         What is done to the images of a folder.
     limit
         How many samples of a file or folder are taken at most.
-    input_shapes, onnx_libraries
+    input_shapes, input_values, onnx_libraries
         As of :func:`opendpu.frontend.load_model`.
     requantize
         Whether scales of a quantized file that are not the DPU's may be changed.
@@ -146,7 +148,7 @@ def quantize_onnx(
         check_calibration(calibration, preprocessing)
     show("reading")
     graph = _read(
-        path, input_shapes, onnx_libraries, requantize=requantize,
+        path, input_shapes, onnx_libraries, input_values=input_values, requantize=requantize,
         has_samples=calibration is not None,
     )  # fmt: skip
     if isinstance(graph, Quantized):
@@ -218,6 +220,7 @@ def read_model(
     input_shapes: Sizes | None = None,
     onnx_libraries: Sequence[str | pathlib.Path] = (),
     *,
+    input_values: Values | None = None,
     any_scale: bool = False,
 ) -> FloatGraph | QuantizedGraph:
     """Return the graph in a file, of a framework or ``.xmodel``; a quantized one where it is one.
@@ -233,8 +236,8 @@ def read_model(
         An ``.xmodel`` that is compiled already.
     """
     found = _read(
-        path, input_shapes, onnx_libraries, requantize=not any_scale, has_samples=True,
-        any_scale=any_scale,
+        path, input_shapes, onnx_libraries, input_values=input_values, requantize=not any_scale,
+        has_samples=True, any_scale=any_scale,
     )  # fmt: skip
     return found.graph if isinstance(found, Quantized) else found
 
@@ -244,11 +247,13 @@ def _read(
     input_shapes: Sizes | None,
     onnx_libraries: Sequence[str | pathlib.Path],
     *,
+    input_values: Values | None,
     requantize: bool,
     has_samples: bool,
     any_scale: bool = False,
 ) -> FloatGraph | Quantized:
     if pathlib.Path(path).suffix == ".xmodel":
+        check_no_values(path, input_values)
         stored = Graph.deserialize(path)
         if dpu_subgraphs(stored):
             raise GraphError(
@@ -258,8 +263,8 @@ def _read(
         made = from_xir(stored)
         return Quantized(made, None) if isinstance(made, QuantizedGraph) else made
     return load_for_quantizing(
-        path, input_shapes, onnx_libraries, requantize=requantize, has_samples=has_samples,
-        any_scale=any_scale,
+        path, input_shapes, onnx_libraries, input_values=input_values, requantize=requantize,
+        has_samples=has_samples, any_scale=any_scale,
     )  # fmt: skip
 
 

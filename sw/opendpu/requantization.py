@@ -11,6 +11,7 @@ import onnx
 from opendpu.frontend import load_model
 from opendpu.frontend.binding import Sizes
 from opendpu.frontend.formats import Format, format_of
+from opendpu.frontend.input_values import Values
 from opendpu.frontend.model_file import constants_of, read_model
 from opendpu.frontend.qlinear import expanded
 from opendpu.frontend.qonnx import without_qonnx
@@ -40,6 +41,7 @@ def load_for_quantizing(
     input_shapes: Sizes | None = None,
     libraries: Sequence[str | pathlib.Path] = (),
     *,
+    input_values: Values | None = None,
     requantize: bool = False,
     has_samples: bool,
     any_scale: bool = False,
@@ -48,7 +50,7 @@ def load_for_quantizing(
 
     Parameters
     ----------
-    path, input_shapes, libraries
+    path, input_shapes, libraries, input_values
         As of :func:`opendpu.frontend.load_model`.
     requantize
         Whether scales that the DPU does not compute with may be changed: by quantizing the weights
@@ -66,17 +68,20 @@ def load_for_quantizing(
     """
     mode = Requantize.chosen(wanted=requantize, has_samples=has_samples)
     graph = load_model(
-        pathlib.Path(path), input_shapes or {}, libraries=libraries, requantize=mode,
-        any_scale=any_scale and not requantize,
+        pathlib.Path(path), input_shapes or {}, input_values=input_values, libraries=libraries,
+        requantize=mode, any_scale=any_scale and not requantize,
     )  # fmt: skip
     if not is_quantized(graph):
         return graph
     found = by_ranges(graph) if mode is Requantize.RANGES else complete(graph)
-    if mode is not Requantize.RANGES or not _has_other_scales(path, input_shapes, libraries):
+    if mode is not Requantize.RANGES or not _has_other_scales(
+        path, input_shapes, input_values, libraries
+    ):
         return Quantized(found, None)
     reference = load_model(
-        pathlib.Path(path), input_shapes or {}, libraries=libraries, requantize=Requantize.DATA
-    )
+        pathlib.Path(path), input_shapes or {}, input_values=input_values, libraries=libraries,
+        requantize=Requantize.DATA,
+    )  # fmt: skip
     return Quantized(found, _loss(reference, Quantized(found, None), path), reference)
 
 
@@ -94,6 +99,7 @@ def load_for_inspection(
     input_shapes: Sizes | None = None,
     libraries: Sequence[str | pathlib.Path] = (),
     *,
+    input_values: Values | None = None,
     any_scale: bool = False,
 ) -> tuple[FloatGraph, bool]:
     """Return the graph of a model, and whether its scales would have to be changed.
@@ -103,26 +109,35 @@ def load_for_inspection(
     """
     tflite = format_of(os.fspath(path)) is Format.TFLITE
     graph = load_model(
-        pathlib.Path(path), input_shapes, libraries=libraries, any_scale=any_scale or tflite
-    )
+        pathlib.Path(path), input_shapes, input_values=input_values, libraries=libraries,
+        any_scale=any_scale or tflite,
+    )  # fmt: skip
     if any_scale or not (has_any_scale(graph) if tflite else left_quantizers(graph)):
         return graph, False
     changed = load_model(
-        pathlib.Path(path), input_shapes, libraries=libraries, requantize=Requantize.DATA
-    )
+        pathlib.Path(path), input_shapes, input_values=input_values, libraries=libraries,
+        requantize=Requantize.DATA,
+    )  # fmt: skip
     return changed, True
 
 
 def _has_other_scales(
-    path: Path, input_shapes: Sizes | None, libraries: Sequence[str | pathlib.Path]
-) -> bool:
+    path: Path, input_shapes: Sizes | None, input_values: Values | None,
+    libraries: Sequence[str | pathlib.Path],
+) -> bool:  # fmt: skip
     """Return whether a file is quantized with scales that are not the DPU's."""
     kind = format_of(os.fspath(path))
     if kind is Format.ONNX:
         proto, constants = _onnx(path)
         return has_other_scales(proto.graph.node, constants)
     return kind is Format.TFLITE and has_any_scale(
-        load_model(pathlib.Path(path), input_shapes, libraries=libraries, any_scale=True)
+        load_model(
+            pathlib.Path(path),
+            input_shapes,
+            input_values=input_values,
+            libraries=libraries,
+            any_scale=True,
+        )
     )
 
 

@@ -26,6 +26,14 @@ InputShapes = Annotated[
         "leaves open. May be given several times.",
     ),
 ]
+InputValues = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME=VALUE",
+        help="What an input always is, which then is no input any more: a number, numbers with "
+        "commas between, or an .npy or .npz file. May be given several times.",
+    ),
+]
 OnnxLibraries = Annotated[
     list[pathlib.Path] | None,
     typer.Option(

@@ -13,6 +13,7 @@ from opendpu.calibration.preprocessing import Channels, Layout, Preprocessing
 from opendpu.calibration.source import check_calibration
 from opendpu.cli.app import (
     InputShapes,
+    InputValues,
     JsonFlag,
     OnnxLibraries,
     Requantize,
@@ -28,9 +29,11 @@ from opendpu.cli.image_options import (
     SampleLimit,
     Scale,
 )
+from opendpu.cli.input_values import input_values
 from opendpu.cli.progress import progress
 from opendpu.compiler.options import Options
 from opendpu.compiler.passes import PASSES, chosen
+from opendpu.frontend.input_values import check_no_values
 from opendpu_arch import outputs
 from opendpu_arch.errors import UnsupportedError
 
@@ -88,6 +91,7 @@ def compile_model(
         ),
     ] = None,
     input_shape: InputShapes = None,
+    input_value: InputValues = None,
     onnx_library: OnnxLibraries = None,
     requantize: Requantize = False,
     dump_after: Annotated[
@@ -110,6 +114,7 @@ def compile_model(
 ) -> None:
     """Quantize a model of any framework, or take a quantized one, and compile it for a DPU."""
     asked = Options.parse(options or ()).with_input_shapes(input_shape or ())
+    values = input_values(input_value)
     if dump_after is not None:
         asked = dataclasses.replace(asked, dump=asked.dump | chosen(dump_after.split(",")))
     if dump_dir is not None:
@@ -123,6 +128,7 @@ def compile_model(
         if file.suffix == ".xmodel":
             if calibration is not None:
                 raise UnsupportedError(f"--calib is for float models, but {file} is quantized")
+            check_no_values(file, values)
             check_calibration(None, preprocessing)
             report = api.compile_xmodel(
                 file, target=chosen_target, output=output, options=asked, count=count, show=show
@@ -131,7 +137,7 @@ def compile_model(
             report = api.compile_onnx(
                 file, calibration=calibration, target=chosen_target, output=output, options=asked,
                 preprocessing=preprocessing, limit=samples, onnx_libraries=onnx_library or (),
-                requantize=requantize, count=count, show=show,
+                input_values=values, requantize=requantize, count=count, show=show,
                 activation_substitution=activation_substitution,
             )  # fmt: skip
     text = json.dumps(report.as_dict()) if as_json else str(report)

@@ -8,7 +8,15 @@ from typing import Annotated
 import typer
 
 from opendpu import api
-from opendpu.cli.app import InputShapes, JsonFlag, OnnxLibraries, app, errors_in_one_line
+from opendpu.cli.app import (
+    InputShapes,
+    InputValues,
+    JsonFlag,
+    OnnxLibraries,
+    app,
+    errors_in_one_line,
+)
+from opendpu.cli.input_values import input_values
 from opendpu.cli.progress import progress
 from opendpu.compiler.options import Options
 from opendpu.inspect import FORMATS, check_format, write_files
@@ -30,6 +38,7 @@ def inspect_model(
         ),
     ] = None,
     input_shape: InputShapes = None,
+    input_value: InputValues = None,
     activation_substitution: Annotated[
         str, typer.Option(metavar="none|hard", help="As when compiling.")
     ] = "none",
@@ -59,9 +68,11 @@ def inspect_model(
     if output is not None:
         outputs.check_folder(output)
     shapes = Options().with_input_shapes(input_shape or ()).input_shape
+    values = input_values(input_value)
     with progress(f"inspecting {file.name}") as show:
         found = api.inspect(
-            file, target=target, input_shapes=shapes, onnx_libraries=onnx_library or (),
+            file, target=target, input_shapes=shapes, input_values=values,
+            onnx_libraries=onnx_library or (),
             activation_substitution=activation_substitution, show=show,
         )  # fmt: skip
     written = [] if output is None else write_files(found, output, image_format)

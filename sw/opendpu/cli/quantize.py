@@ -12,6 +12,7 @@ from opendpu import api
 from opendpu.calibration.preprocessing import Channels, Layout, Preprocessing
 from opendpu.cli.app import (
     InputShapes,
+    InputValues,
     JsonFlag,
     OnnxLibraries,
     Requantize,
@@ -27,6 +28,7 @@ from opendpu.cli.image_options import (
     SampleLimit,
     Scale,
 )
+from opendpu.cli.input_values import input_values
 from opendpu.cli.progress import progress
 from opendpu.cli.quantize_summary import as_json, summary
 from opendpu.cli.quantizer_options import (
@@ -99,6 +101,7 @@ def quantize(
     check: DeployCheck = None,
     dump: Dump = None,
     input_shape: InputShapes = None,
+    input_value: InputValues = None,
     onnx_library: OnnxLibraries = None,
     requantize: Requantize = False,
     json_wanted: JsonFlag = False,
@@ -122,6 +125,7 @@ def quantize(
     )
     given = (file, *(path for path in (calibration, config_file) if path is not None))
     outputs.check_all((output, report), inputs=given)
+    values = input_values(input_value)
     with progress(f"quantizing {file.name}") as show:
         found = api.quantize_onnx(
             file, calibration=calibration, output=output, config=config,
@@ -130,6 +134,7 @@ def quantize(
             check=None if check is None else api.find_target(check),
             onnx_libraries=onnx_library or (), requantize=requantize, show=show,
             input_shapes=Options().with_input_shapes(input_shape or ()).input_shape,
+            input_values=values,
         )  # fmt: skip
     text = json.dumps(as_json(found)) if json_wanted else summary(found)
     typer.echo(text, err=outputs.is_standard_output(output))

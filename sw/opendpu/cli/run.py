@@ -13,9 +13,11 @@ from opendpu.calibration.preprocessing import Channels, Preprocessing
 from opendpu.cli import run_image
 from opendpu.cli.app import File, app, errors_in_one_line
 from opendpu.cli.image_options import Crop, ImageChannels, Mean, Resize, Scale
+from opendpu.cli.input_values import input_values
 from opendpu.cli.run_options import (
     ArrayLayout,
     Device,
+    FixedValues,
     Floats,
     Image,
     ImageCalibration,
@@ -57,6 +59,7 @@ def run(
     top: Top = 5,
     calibration: ImageCalibration = None,
     input_shape: OpenShapes = None,
+    input_value: FixedValues = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print statistics as JSON.")] = False,
 ) -> None:
     """Run a model: a compiled one on arrays, or any on a photograph (--image)."""
@@ -71,6 +74,7 @@ def run(
             calibration=calibration, device=device, memory=memory,
             target=api.find_target(target) if target else None,
             input_shapes=Options().with_input_shapes(input_shape or ()).input_shape,
+            input_values=input_values(input_value),
         )  # fmt: skip
         return
     if input_file is None or output_file is None:

@@ -81,3 +81,11 @@ OpenShapes = Annotated[
         help="Shape that an ONNX model leaves open.",
     ),
 ]
+FixedValues = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME=VALUE",
+        rich_help_panel=IMAGES,
+        help="What an input beside the image always is, as when compiling.",
+    ),
+]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sizes of a model's inputs: of free dimensions, and others than those that it fixes."""
+"""Sizes of a model's inputs, free ones and others than it fixes, and inputs that are constants."""
 
 import contextlib
 import dataclasses
@@ -9,8 +9,9 @@ import numpy as np
 import onnx
 from onnx import helper
 
+from opendpu.frontend.input_values import OPTION, Values, declared_shape, filled, named_values
 from opendpu.frontend.single_node import is_native
-from opendpu.ir import TensorType
+from opendpu.ir import Array, TensorType
 from opendpu_arch.errors import ModelFormatError, UnsupportedError
 
 Sizes = Mapping[str, Sequence[int] | int]
@@ -49,6 +50,8 @@ class Bound:
     types: dict[str, TensorType]
     resized: tuple[str, ...] = ()
     """A phrase for every input whose shape is not the one that the model fixes."""
+    fixed: Mapping[str, Array] = dataclasses.field(default_factory=dict)
+    """Inputs of the file that are constants, which the user gives; they are not in ``types``."""
 
     @contextlib.contextmanager
     def checked(self) -> Iterator[None]:
@@ -86,10 +89,17 @@ class Bound:
             )
 
 
-def bind_inputs(label: str, items: Sequence[onnx.ValueInfoProto], sizes: Sizes) -> Bound:
-    """Return the type of every input, with the sizes that the user gives.
+def bind_inputs(
+    label: str,
+    items: Sequence[onnx.ValueInfoProto],
+    sizes: Sizes,
+    values: Values | None = None,
+    constants: Sequence[str] = (),
+) -> Bound:
+    """Return the type of every input, with the sizes and the constants that the user gives.
 
-    A free first dimension that nobody gives becomes 1. ``label`` is the model's name in messages.
+    A free first dimension that nobody gives becomes 1. ``label`` is the model's name in messages;
+    ``constants`` are inputs that have a value in the model, and are not among ``items``.
     What follows from sizes other than the model's is for the caller to find out, see
     :meth:`Bound.checked`.
 
@@ -98,14 +108,27 @@ def bind_inputs(label: str, items: Sequence[onnx.ValueInfoProto], sizes: Sizes) 
     ModelFormatError
         An input is given twice.
     UnsupportedError
-        An input is no tensor of numbers, free dimensions are left, or a size does not fit.
+        An input is no tensor of numbers, free dimensions are left, or a size or value does not
+        fit.
     """
     inputs = [_declared(label, item) for item in items]
     names = [item.name for item in inputs]
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise ModelFormatError(f"{label} has two inputs {twice!r}")
-    shapes, symbols = _sorted_out(label, inputs, sizes)
+    listed = "; ".join(map(str, inputs))
+    given = named_values(values or {}, names, listed, constants)
+    if given and len(given) == len(inputs):
+        raise UnsupportedError(
+            f"{label}: {OPTION} has all inputs, and leaves nothing to compute: {listed}"
+        )
+    own = {
+        item.name: shape
+        for item in inputs
+        if item.name in given
+        and (shape := declared_shape(item.name, given[item.name], item.dims)) is not None
+    }
+    shapes, symbols = _sorted_out(label, inputs, {**own, **sizes})
     differing = _take_symbols(label, inputs, shapes, symbols)
     made = {item.name: _bound(item, shapes.get(item.name), symbols) for item in inputs}
     if any(shape is None for shape in made.values()):
@@ -115,12 +138,13 @@ def bind_inputs(label: str, items: Sequence[onnx.ValueInfoProto], sizes: Sizes) 
         for item in inputs
         if (shape := made[item.name]) is not None
     }
+    fixed = {name: filled(name, value, types.pop(name)) for name, value in given.items()}
     resized = [
         f"{list(types[item.name].shape)} for input {item.name!r}, where the model has {item.wanted}"
         for item in inputs
-        if item.is_resized(types[item.name].shape)
+        if item.name in types and item.is_resized(types[item.name].shape)
     ]
-    return Bound(types, (*resized, *differing))
+    return Bound(types, (*resized, *differing), fixed)
 
 
 def _declared(label: str, item: onnx.ValueInfoProto) -> _Input:

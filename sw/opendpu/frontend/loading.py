@@ -8,18 +8,26 @@ from collections.abc import Iterator, Sequence
 from opendpu.frontend.binding import Sizes
 from opendpu.frontend.caffe import load_caffe
 from opendpu.frontend.formats import Format, format_of
+from opendpu.frontend.input_values import OPTION, Values
 from opendpu.frontend.lowering import load_onnx
 from opendpu.frontend.requantizing import Requantize
 from opendpu.frontend.tensorflow import load_frozen
 from opendpu.frontend.tflite import load_tflite
 from opendpu.ir import FloatGraph
-from opendpu_arch.errors import ModelFormatError, ToolError
+from opendpu_arch.errors import ModelFormatError, ToolError, UnsupportedError
+
+_WITHOUT_VALUES = {
+    Format.PYTORCH: "programs of PyTorch: export the module with the value in it",
+    Format.TORCHSCRIPT: "TorchScript: trace the module with the value in it",
+    Format.CAFFE: "networks of Caffe, whose inputs are feature maps",
+}
 
 
 def load_model(
     path: str | pathlib.Path,
     input_shapes: Sizes | None = None,
     *,
+    input_values: Values | None = None,
     libraries: Sequence[str | pathlib.Path] = (),
     requantize: Requantize = Requantize.NO,
     any_scale: bool = False,
@@ -41,17 +49,25 @@ def load_model(
     ------
     ToolError
         It is of PyTorch, Keras or TensorFlow 2, which is not installed.
+    UnsupportedError
+        ``input_values`` are given for a format whose inputs cannot become constants.
     ModelFormatError
         There is no such file, or it is none of its format.
     """
     path = pathlib.Path(path)
-    match format_of(path):
+    kind = format_of(path)
+    if input_values and kind in _WITHOUT_VALUES:
+        raise UnsupportedError(f"{path}: {OPTION} is not for {_WITHOUT_VALUES[kind]}")
+    match kind:
         case Format.TFLITE:
-            return load_tflite(path, input_shapes, requantize=requantize, any_scale=any_scale)
+            return load_tflite(
+                path, input_shapes, input_values=input_values, requantize=requantize,
+                any_scale=any_scale,
+            )  # fmt: skip
         case Format.CAFFE:
             return load_caffe(path, input_shapes)
         case Format.FROZEN_GRAPH:
-            return load_frozen(path, input_shapes)
+            return load_frozen(path, input_shapes, input_values=input_values)
         case Format.PYTORCH:
             with _needs("torch", path, "program of PyTorch"):
                 from opendpu.frontend.pytorch import load_program
@@ -63,14 +79,15 @@ def load_model(
         case Format.KERAS:
             with _needs("tensorflow", path, "model of Keras"):
                 from opendpu.frontend.tensorflow.keras_model import load_keras
-            return load_keras(path, input_shapes)
+            return load_keras(path, input_shapes, input_values=input_values)
         case Format.SAVED_MODEL:
             with _needs("tensorflow", path, "SavedModel of TensorFlow"):
                 from opendpu.frontend.tensorflow.saved_model import load_saved_model
-            return load_saved_model(path, input_shapes)
+            return load_saved_model(path, input_shapes, input_values=input_values)
     return load_onnx(
-        path, input_shapes, libraries=libraries, any_scale=any_scale, requantize=requantize
-    )
+        path, input_shapes, input_values=input_values, libraries=libraries, any_scale=any_scale,
+        requantize=requantize,
+    )  # fmt: skip
 
 
 @contextlib.contextmanager

@@ -13,6 +13,7 @@ from opendpu.frontend.binding import Sizes
 from opendpu.frontend.context import Call, Context
 from opendpu.frontend.fallback import keep_onnx
 from opendpu.frontend.gates import join_gates
+from opendpu.frontend.input_values import Values
 from opendpu.frontend.layout import CHANNELS_LAST, Value, plain
 from opendpu.frontend.model_file import AnyModel, label_of, operator_name, read_model, reads
 from opendpu.frontend.ops import HANDLERS
@@ -40,6 +41,7 @@ def load_onnx(
     model: AnyModel,
     input_shapes: Sizes | None = None,
     *,
+    input_values: Values | None = None,
     libraries: Sequence[str | pathlib.Path] = (),
     label: str = "",
     channels_last: bool = False,
@@ -66,6 +68,9 @@ def load_onnx(
         Shapes by input, or sizes by name of a dimension that the model leaves open; ``""`` stands
         for the only input. A batch that is open becomes 1 by itself. Shapes may have other sizes
         than the model fixes, where its constants allow it.
+    input_values
+        Inputs that always have one value, numbers or arrays by name: they become constants, and are
+        no inputs of the graph.
     libraries
         Shared libraries with operators of other domains, for onnxruntime.
     label
@@ -85,12 +90,14 @@ def load_onnx(
         nodes whose types do not fit together: every such fault.
     UnsupportedError
         The operator set, an input or output that is no tensor of numbers, free dimensions without a
-        size, or nodes that onnxruntime does not compute either: all of them, with the reason.
+        size, a value that is none of its input, or nodes that onnxruntime does not compute either:
+        all of them, with the reason.
     """
     try:
         source = read(
-            model, input_shapes, libraries, label, any_scale=any_scale, requantize=requantize
-        )
+            model, input_shapes, libraries, label, input_values=input_values,
+            any_scale=any_scale, requantize=requantize,
+        )  # fmt: skip
         with source.bound.checked():
             return lower(source, channels_last=channels_last, any_scale=any_scale)
     except UnicodeDecodeError as error:

@@ -22,6 +22,7 @@ from opendpu.frontend.expansion import spelled_out
 from opendpu.frontend.feature_norms import gathered
 from opendpu.frontend.global_norms import globally_normalized
 from opendpu.frontend.guards import unguarded
+from opendpu.frontend.input_values import Values
 from opendpu.frontend.model_file import AnyModel, constants_of, label_of, read_model, reads
 from opendpu.frontend.normalizations import normalized
 from opendpu.frontend.opsets import opsets_of
@@ -96,6 +97,7 @@ def read(
     libraries: Sequence[str | pathlib.Path] = (),
     label: str = "",
     *,
+    input_values: Values | None = None,
     any_scale: bool = False,
     requantize: Requantize = Requantize.NO,
 ) -> Source:
@@ -126,8 +128,9 @@ def read(
         constants = {name: single(array) for name, array in constants.items()}
     dialect = Dialect(opsets_of(label, proto), tuple(str(library) for library in libraries))
     items = [item for item in graph.input if item.name not in constants]
-    bound = bind_inputs(label, items, input_shapes or {})
+    bound = bind_inputs(label, items, input_shapes or {}, input_values, list(constants))
     inputs = bound.types
+    constants |= bound.fixed
     faults += _unconnected(graph, set(inputs) | set(constants))
     _check(label, faults)
     declared = {item.name: item.type for item in (*graph.value_info, *graph.output)}

@@ -244,3 +244,39 @@ def test_vai_c_xir(folder: pathlib.Path) -> None:
     assert "'prefetch' is 'false', but must be true" in refused(bad, "vai-c-xir")
     bad = CliRunner().invoke(vai_c, [*map(str, arguments), "-n", ""])
     assert "--net_name is '', but must be a file's name" in refused(bad, "vai-c-xir")
+
+
+def test_input_value_of_a_float_model(folder: pathlib.Path) -> None:
+    """The input is none of the compiled model, and no calibration data is asked for it."""
+    path = folder / "gained.onnx"
+    model(path)
+    made = onnx.load(path)
+    (result,) = made.graph.output
+    made.graph.input.append(onnx.helper.make_tensor_value_info("gain", onnx.TensorProto.FLOAT, []))
+    made.graph.node.append(onnx.helper.make_node("Mul", [result.name, "gain"], ["gained"]))
+    result.name = "gained"
+    onnx.save(made, path)
+    arguments = [
+        "compile", path, "--calib", folder / "calib.npz", "--target", "B64",
+        "-o", folder / "out.xmodel",
+    ]  # fmt: skip
+    np.save(folder / "gain.npy", np.float32(0.5))
+    for value in ("0.5", str(folder / "gain.npy")):
+        result = call(*arguments, "--input-value", f"gain={value}")
+        assert result.exit_code == 0, result.output
+        ops = xir.Graph.deserialize(folder / "out.xmodel").get_ops()
+        assert [op.get_type() for op in ops].count("data-fix") == 1
+    (folder / "out.xmodel").unlink()
+    for given, message in (
+        ("gain=often", "is 'gain=often', but must be NAME=VALUE, where VALUE is a number"),
+        ("gain=0.5,1", "gives a value of shape [2] for input 'gain'"),
+        ("again=1", "has input 'again', but the inputs are: x"),
+        (f"gain={folder / 'none.npy'}", "none.npy"),
+    ):
+        assert message in refused(call(*arguments, "--input-value", given))
+        assert not (folder / "out.xmodel").exists()
+    compiled = refused(
+        call("compile", folder / "any.xmodel", "--target", "B64", "-o", folder / "out.xmodel",
+             "--input-value", "gain=1")
+    )  # fmt: skip
+    assert "is for models of frameworks, not for an .xmodel" in compiled

@@ -5,6 +5,7 @@ import pathlib
 from collections.abc import Sequence
 
 from opendpu.frontend.binding import Sizes
+from opendpu.frontend.input_values import Values
 from opendpu.frontend.tensorflow.graph_file import read
 from opendpu.frontend.tensorflow.importer import load_nodes
 from opendpu.ir import FloatGraph
@@ -14,6 +15,7 @@ def load_frozen(
     path: str | pathlib.Path,
     input_shapes: Sizes | None = None,
     *,
+    input_values: Values | None = None,
     outputs: Sequence[str] | None = None,
 ) -> FloatGraph:
     """Convert a frozen graph to a float graph; inputs are its placeholders.
@@ -22,7 +24,7 @@ def load_frozen(
     ----------
     path
         The file.
-    input_shapes
+    input_shapes, input_values
         As of :func:`opendpu.frontend.load_onnx`.
     outputs
         Names of the nodes that make outputs; by default those whose results nobody reads.
@@ -34,4 +36,6 @@ def load_frozen(
     """
     path = pathlib.Path(path)
     wanted = None if outputs is None else {name: name for name in outputs}
-    return load_nodes(read(path), str(path), path.stem, input_shapes, outputs=wanted)
+    return load_nodes(
+        read(path), str(path), path.stem, input_shapes, input_values=input_values, outputs=wanted
+    )

@@ -12,6 +12,7 @@ from onnx import helper
 from opendpu.frontend.binding import Sizes, bind_inputs
 from opendpu.frontend.building import Builder, Missing
 from opendpu.frontend.control_flow import InnerGraphs, UnconvertedError, while_loop
+from opendpu.frontend.input_values import Values
 from opendpu.frontend.refusal import FaultError, Refusal
 from opendpu.frontend.tensorflow import ops
 from opendpu.frontend.tensorflow.frames import Frame, frames_of
@@ -23,6 +24,8 @@ from opendpu_arch.errors import ModelFormatError, UnsupportedError
 
 assert ops  # registers the handlers
 INPUT = "Placeholder"
+WITH_DEFAULT = "PlaceholderWithDefault"
+"""Has a value, which the user may replace."""
 NO_RESULT = ("NoOp", "Assert", "SaveV2", "RestoreV2", "Print")
 DEAD = object()
 """Value of the branch that a ``Switch`` with a known condition does not take."""
@@ -39,6 +42,7 @@ def load_nodes(
     name: str,
     input_shapes: Sizes | None = None,
     *,
+    input_values: Values | None = None,
     inputs: Mapping[str, str] | None = None,
     outputs: Mapping[str, str] | None = None,
     shorten: Callable[[str], str] = str,
@@ -53,7 +57,7 @@ def load_nodes(
         All nodes by name.
     label, name
         The model's name in messages, and that of the graph.
-    input_shapes
+    input_shapes, input_values
         As of :func:`opendpu.frontend.load_onnx`; by name of a placeholder, or its new name.
     inputs
         New names of placeholders, by node; where it is given, other placeholders are refused.
@@ -70,7 +74,9 @@ def load_nodes(
     UnsupportedError
         Operators that cannot be converted, all of them; inputs without sizes.
     """
-    made = _Import(nodes, label, name, input_shapes or {}, inputs, outputs, shorten)
+    made = _Import(
+        nodes, label, name, input_shapes or {}, input_values or {}, inputs, outputs, shorten
+    )
     return made.graph()
 
 
@@ -86,7 +92,7 @@ def sinks(nodes: Mapping[str, Node]) -> list[str]:
 
 class _Import:
     def __init__(
-        self, nodes: Mapping[str, Node], label: str, name: str, sizes: Sizes,
+        self, nodes: Mapping[str, Node], label: str, name: str, sizes: Sizes, values: Values,
         inputs: Mapping[str, str] | None, outputs: Mapping[str, str] | None,
         shorten: Callable[[str], str],
     ) -> None:  # fmt: skip
@@ -101,17 +107,24 @@ class _Import:
         self.frames = frames_of(nodes, label)
         self._inner = InnerGraphs()
         self.values: dict[tuple[str, int], Value] = {}
-        heads = [node for node in self._reached(outputs.values()) if node.op == INPUT]
+        heads = [
+            node for node in self._reached(outputs.values())
+            if node.op == INPUT or (node.op == WITH_DEFAULT and node.name in values)
+        ]  # fmt: skip
         names = {node.name: node.name for node in heads} if inputs is None else dict(inputs)
+        names |= {node.name: node.name for node in heads if node.op == WITH_DEFAULT}
         unknown = [node.name for node in heads if node.name not in names]
         if unknown:
             raise UnsupportedError(f"{label}: placeholder {unknown[0]!r} is no input of the model")
         self.inputs = names
         items = [_item(label, names[node.name], node) for node in heads]
         renamed = {names.get(key, key): value for key, value in sizes.items()}
-        self._bound = bind_inputs(label, items, renamed)
+        fixed = {names.get(key, key): value for key, value in values.items()}
+        self._bound = bind_inputs(label, items, renamed, fixed)
         self.b = Builder(label, name, self._bound.types)
-        self.values = {(node.name, 0): names[node.name] for node in heads}
+        known = {key: self.b.constant(array, key) for key, array in self._bound.fixed.items()}
+        for node in heads:
+            self.values[node.name, 0] = known.get(names[node.name], names[node.name])
 
     def _reached(self, wanted: Iterable[str]) -> Iterator[Node]:
         """Return the nodes without values that results depend on, inputs before users.

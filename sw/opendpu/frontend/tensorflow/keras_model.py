@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from opendpu.frontend.binding import Sizes
+from opendpu.frontend.input_values import Values
 from opendpu.frontend.lowering import load_onnx
 from opendpu.frontend.tensorflow.graphdef import Node
 from opendpu.frontend.tensorflow.importer import load_nodes
@@ -25,6 +26,7 @@ def load_keras(
     model: Any,
     input_shapes: Sizes | None = None,
     *,
+    input_values: Values | None = None,
     custom_objects: Mapping[str, Any] | None = None,
 ) -> FloatGraph:
     """Convert a Keras model, live or in a file, to a float graph.
@@ -35,7 +37,7 @@ def load_keras(
     ----------
     model
         The model, or a file that Keras wrote.
-    input_shapes
+    input_shapes, input_values
         As of :func:`opendpu.frontend.load_onnx`.
     custom_objects
         Layers by name that are not Keras's own, for files.
@@ -54,7 +56,10 @@ def load_keras(
         model = read_keras(model, custom_objects)
     for layer in getattr(model, "layers", ()):
         if hasattr(layer, QUANTIZED):
-            return load_onnx(getattr(layer, QUANTIZED), input_shapes, channels_last=True)
+            return load_onnx(
+                getattr(layer, QUANTIZED), input_shapes, input_values=input_values,
+                channels_last=True,
+            )  # fmt: skip
     if not getattr(model, "inputs", None):
         raise UnsupportedError(
             f"{label} has no inputs yet: call it once, or make it of layers (Sequential, "
@@ -74,7 +79,7 @@ def load_keras(
     if len(set(outputs)) != len(results):
         outputs = [f"output_{i}" for i in range(len(results))]
     return load_nodes(
-        nodes, label, model.name, input_shapes,
+        nodes, label, model.name, input_shapes, input_values=input_values,
         inputs=dict(zip(placeholders, names, strict=True)),
         outputs=dict(zip(outputs, results, strict=True)),
         shorten=_shortener(nodes, [layer.name for layer in model.layers]),

@@ -5,6 +5,7 @@ import pathlib
 import warnings
 
 from opendpu.frontend.binding import Sizes
+from opendpu.frontend.input_values import Values
 from opendpu.frontend.tensorflow.importer import load_nodes
 from opendpu.frontend.tensorflow.runtime import common_scope, frozen, tf
 from opendpu.ir import FloatGraph
@@ -15,7 +16,11 @@ SIGNATURE = "serving_default"
 
 
 def load_saved_model(
-    path: str | pathlib.Path, input_shapes: Sizes | None = None, *, signature: str = SIGNATURE
+    path: str | pathlib.Path,
+    input_shapes: Sizes | None = None,
+    *,
+    input_values: Values | None = None,
+    signature: str = SIGNATURE,
 ) -> FloatGraph:
     """Convert a signature of a SavedModel to a float graph.
 
@@ -47,7 +52,7 @@ def load_saved_model(
     names = {spec.name.partition(":")[0]: name for name, spec in given.items()}
     outputs, scope = sorted(function.structured_outputs), common_scope(nodes)
     return load_nodes(
-        nodes, str(path), path.name, input_shapes,
+        nodes, str(path), path.name, input_shapes, input_values=input_values,
         inputs={node: names.get(node, node) for node in placeholders},
         outputs=dict(zip(outputs, results, strict=True)),
         shorten=lambda name: name.removeprefix(scope),

@@ -15,6 +15,7 @@ from opendpu.frontend.binding import Sizes, bind_inputs
 from opendpu.frontend.building import Builder, Missing
 from opendpu.frontend.channels_last.fixing import fixed
 from opendpu.frontend.control_flow import InnerGraphs, UnconvertedError, branch, while_loop
+from opendpu.frontend.input_values import Values
 from opendpu.frontend.refusal import FaultError, Refusal
 from opendpu.frontend.requantizing import Requantize
 from opendpu.frontend.tflite import complex_numbers, ops, quantization
@@ -38,6 +39,7 @@ def load_tflite(
     path: str | pathlib.Path,
     input_shapes: Sizes | None = None,
     *,
+    input_values: Values | None = None,
     requantize: Requantize = Requantize.NO,
     any_scale: bool = False,
 ) -> FloatGraph:
@@ -53,8 +55,8 @@ def load_tflite(
     ----------
     path
         The file.
-    input_shapes
-        As of :func:`opendpu.frontend.load_onnx`.
+    input_shapes, input_values
+        As of :func:`opendpu.frontend.load_onnx`; values of integers are the real numbers.
     requantize
         What becomes of scales that are not powers of two.
     any_scale
@@ -70,7 +72,9 @@ def load_tflite(
     """
     label = str(path)
     file = stateless(label, read(pathlib.Path(path)))
-    return _Import(label, file, input_shapes or {}, requantize, any_scale=any_scale).graph()
+    return _Import(
+        label, file, input_shapes or {}, input_values or {}, requantize, any_scale=any_scale
+    ).graph()
 
 
 def input_ranges(path: str | pathlib.Path) -> dict[str, tuple[float, float]]:
@@ -90,8 +94,9 @@ class _Import:
     """Goes over the operators of a file."""
 
     def __init__(
-        self, label: str, file: File, sizes: Sizes, requantize: Requantize, *, any_scale: bool
-    ) -> None:
+        self, label: str, file: File, sizes: Sizes, values: Values, requantize: Requantize, *,
+        any_scale: bool,
+    ) -> None:  # fmt: skip
         self.label, self.file = label, file
         computed = {index for op in file.operators for index in op.outputs} | set(file.inputs)
         quantized = [t for i, t in enumerate(file.tensors) if i in computed and t.is_quantized]
@@ -108,7 +113,7 @@ class _Import:
         self.rounds = requantize is not Requantize.DATA
         self._graphs = file.graphs
         inputs = [self._item(index) for index in file.inputs]
-        self._bound = bind_inputs(label, inputs, sizes)
+        self._bound = bind_inputs(label, inputs, sizes, values)
         self.b = Builder(label, file.name, self._bound.types)
         self.values: dict[int, str] = {}
         self.missing = Missing(label)
@@ -137,7 +142,9 @@ class _Import:
         file = self.file
         if not file.outputs:
             raise ModelFormatError(f"{self.label} has no outputs")
-        self._run([file.tensors[index].name for index in file.inputs])
+        heads = [file.tensors[index].name for index in file.inputs]
+        fixed = {name: self.b.constant(array, name) for name, array in self._bound.fixed.items()}
+        self._run([fixed.get(name, name) for name in heads])
         if self.missing.found:
             raise UnsupportedError(str(self.missing))
         lost = [file.tensors[i].name for i in file.outputs if i not in self.values]

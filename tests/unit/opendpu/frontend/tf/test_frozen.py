@@ -160,3 +160,21 @@ def test_fixed_sizes_are_replaced(tmp_path):
     net.node("fixed", "Reshape", "x", "shape")
     with pytest.raises(UnsupportedError, match=r"gives \[1, 20, 6, 4\] for input 'x', where"):
         load_model(net.write(tmp_path / "fixed.pb"), {"x": (1, 20, 6, 4)})
+
+
+def test_placeholders_that_always_have_one_value(rng, tmp_path):
+    """What networks of TensorFlow 1 ask for beside the image: the learning phase, a rate."""
+    net = Network()
+    net.data("image", (-1, 4, 4, 3))
+    net.node("keep_prob", "Placeholder", dtype=np.dtype(np.float32), shape=())
+    net.const("w", rng.standard_normal((1, 1, 3, 2)).astype(np.float32))
+    net.node("c", "Conv2D", "image", "w", strides=[1, 1, 1, 1], padding="SAME")
+    net.node("y", "RealDiv", "c", "keep_prob", T=np.dtype(np.float32))
+    path = net.write(tmp_path / "dropout.pb")
+    graph = load_frozen(path, input_values={"keep_prob": 0.5})
+    assert [node.name for node in graph if node.kind == "data"] == ["image"]
+    image = rng.standard_normal((1, 4, 4, 3)).astype(np.float32)
+    plain = Session(load_frozen(path, input_values={"keep_prob": 1})).run({"image": image})
+    np.testing.assert_allclose(Session(graph).run({"image": image})["y"], 2 * plain["y"], rtol=1e-6)
+    with pytest.raises(UnsupportedError, match="has input 'keep', but the inputs are: image"):
+        load_frozen(path, input_values={"keep": 1})
