@@ -7,7 +7,6 @@ do not count, as later releases of AMD's provider write them ``cache_dir``.
 
 import dataclasses
 import getpass
-import json
 import logging
 import os
 import pathlib
@@ -16,6 +15,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from opendpu.runtime.devices import DEFAULT_TARGET, DEVICE_VARIABLE, TARGET_VARIABLE
+from opendpu_arch import inputs
 from opendpu_arch.errors import ModelFormatError, UnsupportedError
 
 PROVIDER = "VitisAIExecutionProvider"
@@ -123,7 +123,7 @@ def _config(path: str) -> dict[str, Any]:
     if not path:
         return {}
     try:
-        content = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
+        content = inputs.json_value(inputs.read_text(path))
     except FileNotFoundError:
         logger.warning("config_file %s: no such file; it is not needed", path)
         return {}

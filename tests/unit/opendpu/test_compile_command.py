@@ -179,10 +179,18 @@ def test_refused(folder: pathlib.Path) -> None:
     assert "out.xmodel is compiled already" in refused(call(*again))
     message = refused(compile_quantized(folder, "--calib", folder / "calib.npz"))
     assert message.startswith("--calib is for float models, but")
+    message = refused(compile_quantized(folder, "--samples", "3"))
+    assert message.startswith("--samples is for float models, but")
     message = refused(compile_quantized(folder, "--mean", "1"))
     assert message.endswith("are for a folder of images, but there is none (--calib)")
     float_model = ["compile", folder / "m.onnx", "--target", "B64", "-o", folder / "b.xmodel"]
     assert "is a float model: give samples" in refused(call(*float_model))
+    calibrated = [*float_model, "--calib", folder / "calib.npz"]
+    for name in ("no.so", folder):
+        told = refused(call(*calibrated, "--onnx-library", name))
+        assert told == f"{name}, a library of operators: there is no such file"
+    options = refused(call(*calibrated, "-e", "[" * 100_000))
+    assert options.endswith('but must be JSON such as \'{"output_ops": "a,b"}\', or key=value')
     assert not (folder / "b.xmodel").exists()
 
 

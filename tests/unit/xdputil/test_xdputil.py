@@ -191,6 +191,7 @@ def test_benchmark(model, monkeypatch):
     monkeypatch.setenv("SLEEP_MS", "soon")
     assert "SLEEP_MS is 'soon', but must be milliseconds" in refused("benchmark", model, 1)
     assert call("benchmark", model, 0).exit_code == 2
+    assert call("benchmark", model, 99_999_999).exit_code == 2
 
 
 def test_benchmark_reports_what_fails_in_a_thread(model, monkeypatch):
