@@ -22,7 +22,7 @@ AMDS_AI_LIBRARIES = (
     "vitis_ai_library-bcc", "vitis_ai_library-benchmark", "vitis_ai_library-c2d2_lite",
     "vitis_ai_library-centerpoint", "vitis_ai_library-classification",
     "vitis_ai_library-covid19segmentation", "vitis_ai_library-efficientdet_d2",
-    "vitis_ai_library-facedetect", "vitis_ai_library-facefeature", "vitis_ai_library-facelandmark",
+    "vitis_ai_library-facedetect", "vitis_ai_library-facedetectrecog", "vitis_ai_library-facefeature", "vitis_ai_library-facelandmark",
     "vitis_ai_library-facequality5pt", "vitis_ai_library-fairmot", "vitis_ai_library-fcos",
     "vitis_ai_library-hourglass", "vitis_ai_library-lanedetect",
     "vitis_ai_library-medicaldetection", "vitis_ai_library-medicalsegcell",
