@@ -117,8 +117,8 @@ std::unique_ptr<FaceDetectRecog> FaceDetectRecog::create(const std::string& dete
 std::unique_ptr<FaceDetectRecog> FaceDetectRecog::create(const std::string& model_name,
                                                          bool need_preprocess) {
   const auto path = opendpu::tasks::find_model(model_name);
-  return create(named(path, "FACEDETECT"), named(path, "FACELANDMARK"),
-                named(path, "FACEFEATURE"), need_preprocess);
+  const auto detect = named(path, "FACEDETECT"), landmark = named(path, "FACELANDMARK");
+  return create(detect, landmark, named(path, "FACEFEATURE"), need_preprocess);
 }
 
 }  // namespace ai
