@@ -107,6 +107,39 @@ def check_folder(path: Path) -> None:
         raise refusal(path, error.strerror or str(error)) from error
 
 
+@contextlib.contextmanager
+def making_folder(path: Path, *, code: str | None = None) -> Iterator[None]:
+    """Make a folder, and those above it, for files that the block writes.
+
+    When the block raises, folders that were made and are still empty are removed.
+
+    Raises
+    ------
+    OutputError
+        It cannot be made; with ``code``.
+    """
+    folder = pathlib.Path(path)
+    made = [place for place in (folder, *folder.parents) if not place.exists()]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        _remove_empty(made)
+        reason = error.strerror or str(error)
+        raise OutputError(f"{os.fspath(path)} cannot be made: {reason}", code=code) from error
+    try:
+        yield
+    except BaseException:
+        _remove_empty(made)
+        raise
+
+
+def _remove_empty(folders: Iterable[pathlib.Path]) -> None:
+    """Remove folders, the innermost first, up to the first that is missing or not empty."""
+    with contextlib.suppress(OSError):
+        for folder in folders:
+            folder.rmdir()
+
+
 def is_standard_output(path: Path) -> bool:
     """Return whether ``path`` leads to this process's standard output."""
     return _descriptor(path) == 1

@@ -8,6 +8,7 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any, Self
 
+from opendpu_arch import inputs
 from opendpu_arch.arch_files import target_of_path
 from opendpu_arch.errors import TargetError
 from opendpu_arch.extensions import Extension, extension, feature_bits, in_feature_code
@@ -341,7 +342,7 @@ class Target:
         content: Any = source
         if not isinstance(source, Mapping):
             try:
-                content = json.loads(pathlib.Path(source).read_text(encoding="utf-8"))
+                content = inputs.json_value(inputs.read_text(source))
             except (OSError, ValueError) as error:
                 missing = isinstance(error, FileNotFoundError)
                 if missing and (name := target_of_path(source, TYPE)):

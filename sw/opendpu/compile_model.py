@@ -92,7 +92,8 @@ def compile_onnx(
     elif calibration is None:
         _check_float(graph, path)
         raise TensorError(
-            f"{os.fspath(path)} is a float model: give samples to calibrate it with (--calib)"
+            f"{os.fspath(path)} is a float model: give samples to calibrate it with "
+            "(--calib of opendpu compile)"
         )
     else:
         if isinstance(calibration, str | os.PathLike):

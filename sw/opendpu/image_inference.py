@@ -23,7 +23,7 @@ from opendpu.requantization import load_for_quantizing
 from opendpu.runtime import GraphRunner
 from opendpu.runtime.devices import DEFAULT_TARGET
 from opendpu.runtime.program import dpu_subgraphs
-from opendpu_arch.errors import TensorError
+from opendpu_arch.errors import TensorError, UnsupportedError
 from opendpu_arch.extensions import Extension
 from opendpu_arch.target import Target
 from xir import Graph
@@ -113,6 +113,8 @@ def infer_image(
     ------
     TensorError
         The image cannot be read, the model takes no image, or there are fewer labels than classes.
+    UnsupportedError
+        ``calibration`` or ``input_shapes`` for an ``.xmodel``.
     """
     photo = pathlib.Path(image)
     if not photo.is_file():
@@ -177,6 +179,9 @@ def _compiled(
     model: Graph | QuantizedGraph
     if pathlib.Path(path).suffix == ".xmodel":
         check_no_values(path, input_values)
+        for option, given in (("--calib", calibration), ("--input-shape", input_shapes)):
+            if given:
+                raise UnsupportedError(f"{option} is for float models, but {path} is none")
         model = api.load(path)
         if dpu_subgraphs(model):
             return model

@@ -2,11 +2,11 @@
 """``vaitrace -c``: the guide's configuration file (Table 53)."""
 
 import dataclasses
-import json
 import pathlib
 import shlex
 from typing import Any
 
+from opendpu_arch import inputs
 from opendpu_arch.errors import UnsupportedError
 
 LISTS = ("vitis-ai-library", "vart", "opencv", "custom")
@@ -28,7 +28,7 @@ class Config:
     def read(cls, path: pathlib.Path) -> "Config":
         """Read a file; UnsupportedError where it is not what the guide describes."""
         try:
-            value = json.loads(path.read_text(encoding="utf-8"))
+            value = inputs.json_value(inputs.read_text(path))
         except OSError as error:
             raise UnsupportedError(f"{path} cannot be read: {error.strerror}") from error
         except ValueError as error:

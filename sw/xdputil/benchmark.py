@@ -21,6 +21,8 @@ from xir import Graph, Subgraph
 SLEEP_VARIABLE, DEFAULT_MILLISECONDS = "SLEEP_MS", 60_000
 """How long jobs are run."""
 SEED = 1
+MOST_THREADS = 1024
+"""More than any host runs side by side, and few enough to start."""
 
 
 @app.command("benchmark")
@@ -28,7 +30,9 @@ SEED = 1
 def benchmark(
     context: typer.Context,
     xmodel: Xmodel,
-    threads: Annotated[int, typer.Argument(metavar="THREADS", min=1, show_default=False)],
+    threads: Annotated[
+        int, typer.Argument(metavar="THREADS", min=1, max=MOST_THREADS, show_default=False)
+    ],
     index: Annotated[
         int, typer.Option("-i", "--index", help="Subgraph, counted from 0; -1 for the whole graph.")
     ] = 1,

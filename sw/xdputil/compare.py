@@ -9,6 +9,7 @@ import numpy.typing as npt
 import typer
 
 from opendpu.cli.app import errors_in_one_line
+from opendpu_arch import inputs
 from opendpu_arch.errors import TensorError
 from xdputil.app import app
 
@@ -52,7 +53,7 @@ def compare_floats(
 
 def _floats(path: pathlib.Path) -> npt.NDArray[Any]:
     try:
-        data = path.read_bytes()
+        data = inputs.read_bytes(path)
     except OSError as error:
         raise TensorError(f"{path} cannot be read: {error.strerror}") from error
     if not data or len(data) % 4:

@@ -2,13 +2,12 @@
 """Reading and writing ``.xmodel`` files."""
 
 import os
-import pathlib
 from collections.abc import Iterator
 from typing import Any
 
 from google.protobuf.message import DecodeError
 
-from opendpu_arch import outputs
+from opendpu_arch import inputs, outputs
 from opendpu_arch.errors import GraphError, ModelFormatError
 from xir import oplib, proto
 from xir.datatype import DataKind, DataType
@@ -31,7 +30,7 @@ def read(graph: OpGraph, path: str | os.PathLike[str]) -> None:
 def read_message(path: str | os.PathLike[str]) -> Any:
     """Return the protobuf message in the file ``path``; ModelFormatError if it holds none."""
     try:
-        return _parse(pathlib.Path(path).read_bytes())
+        return _parse(inputs.read_bytes(path))
     except OSError as error:
         reason = error.strerror or str(error)
         missing = isinstance(error, FileNotFoundError)

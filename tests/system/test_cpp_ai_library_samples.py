@@ -24,13 +24,14 @@ TEXT = 'classification_param { top_k: 3 layer_name: "digit" label_type: "CIFAR10
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 
-def test_kinds_of_samples():
+@pytest.mark.parametrize("flags", [[], ["-DACCURACY"]])
+def test_kinds_of_samples(flags):
     try:
         prefix, includes = ai_library_build.prefix(), ai_library_build.cflags()
     except ToolError as error:
         pytest.skip(str(error))
     subprocess.run(
-        [opendpu.cpp.compiler(), "-fsyntax-only", "-Wall", "-Wextra", "-Werror",
+        [opendpu.cpp.compiler(), "-fsyntax-only", "-Wall", "-Wextra", "-Werror", *flags,
          *packages.cflags(prefix), *includes, SOURCE.with_name("kinds.cpp")],
         check=True, timeout=900,
     )  # fmt: skip

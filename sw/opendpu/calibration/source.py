@@ -11,6 +11,7 @@ from opendpu.calibration.preprocessing import Preprocessing
 from opendpu.ir import Array, Graph
 from opendpu.quantize.spool import Stored, npz_arrays
 from opendpu.runtime import feeds
+from opendpu_arch import inputs
 from opendpu_arch.errors import TensorError, UnsupportedError
 
 _IMAGE_OPTIONS = (
@@ -79,6 +80,7 @@ def read_calibration(
 def _arrays(path: str | os.PathLike[str]) -> Mapping[str, Stored]:
     """Return the arrays of a file; those of an ``.npz`` file stay there until they are used."""
     try:
+        inputs.refuse_device(path)
         return npz_arrays(path)
     except (OSError, ValueError, EOFError, zipfile.BadZipFile):
         return feeds.read(path)  # an .npy file, or one with a message of its own

@@ -130,6 +130,8 @@ def compile_model(
                 raise UnsupportedError(f"--calib is for float models, but {file} is quantized")
             check_no_values(file, values)
             check_calibration(None, preprocessing)
+            if samples is not None:
+                raise UnsupportedError(f"--samples is for float models, but {file} is quantized")
             report = api.compile_xmodel(
                 file, target=chosen_target, output=output, options=asked, count=count, show=show
             )

@@ -14,7 +14,7 @@ from opendpu import api
 from opendpu.cli.progress import progress
 from opendpu.image_inference import Answer, infer_image
 from opendpu.runtime import npz
-from opendpu_arch import outputs
+from opendpu_arch import inputs, outputs
 from opendpu_arch.errors import TensorError
 
 
@@ -23,7 +23,7 @@ def read_labels(path: pathlib.Path | None) -> list[str] | None:
     if path is None:
         return None
     try:
-        return path.read_text(encoding="utf-8").splitlines()
+        return inputs.read_text(path).splitlines()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is no text"
         raise TensorError(f"{path} cannot be read as labels: {reason}") from error

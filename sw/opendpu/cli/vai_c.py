@@ -13,7 +13,7 @@ from opendpu.cli.app import end_on_signals, errors_in_one_line
 from opendpu.cli.progress import progress
 from opendpu.compiler.options import Options
 from opendpu_arch import outputs
-from opendpu_arch.errors import OutputError, UnsupportedError
+from opendpu_arch.errors import UnsupportedError
 
 RUNNER = "libvart-dpu-runner.so"
 """What the guide's runtime loads for a DPU subgraph."""
@@ -98,26 +98,23 @@ def _compile(
     model: pathlib.Path, arch: str, output_dir: pathlib.Path, net_name: str, asked: Options
 ) -> None:
     """Write the compiled model, and what the guide's compiler writes beside it."""
-    if not pathlib.PurePath(net_name).name:
+    if net_name in ("", "..") or net_name != pathlib.PurePath(net_name).name:
         raise UnsupportedError(f"--net_name is {net_name!r}, but must be a file's name")
     target = api.find_target(arch)
     file = output_dir / f"{net_name}.xmodel"
-    try:
-        output_dir.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(
-            f"{output_dir} cannot be made: {error.strerror or error}",
-            code="XCOM_DIR_OPEN_FILE_FAILED",
-        ) from error
-    outputs.check_all((file, output_dir / "meta.json", output_dir / "md5sum.txt"), inputs=(model,))
-    translate = api.compile_xmodel if model.suffix == ".xmodel" else api.compile_onnx
-    with progress(f"compiling {model.name}") as show:
-        report = translate(model, target=target, output=file, options=asked, count=True, show=show)
-    kernels = [part.name for part in report.subgraphs if part.device == "DPU"]
-    meta = {"target": target.name, "lib": RUNNER, "filename": file.name, "kernel": kernels}
-    digest = hashlib.md5(file.read_bytes(), usedforsecurity=False).hexdigest()
-    outputs.write(output_dir / "meta.json", json.dumps(meta) + "\n")
-    outputs.write(output_dir / "md5sum.txt", f"{digest}  {file.name}\n")
+    meta_file, sum_file = output_dir / "meta.json", output_dir / "md5sum.txt"
+    with outputs.making_folder(output_dir, code="XCOM_DIR_OPEN_FILE_FAILED"):
+        outputs.check_all((file, meta_file, sum_file), inputs=(model,))
+        translate = api.compile_xmodel if model.suffix == ".xmodel" else api.compile_onnx
+        with progress(f"compiling {model.name}") as show:
+            report = translate(
+                model, target=target, output=file, options=asked, count=True, show=show
+            )
+        kernels = [part.name for part in report.subgraphs if part.device == "DPU"]
+        meta = {"target": target.name, "lib": RUNNER, "filename": file.name, "kernel": kernels}
+        digest = hashlib.md5(file.read_bytes(), usedforsecurity=False).hexdigest()
+        outputs.write(meta_file, json.dumps(meta) + "\n")
+        outputs.write(sum_file, f"{digest}  {file.name}\n")
     typer.echo(str(report))
 
 

@@ -6,15 +6,17 @@ Each is honoured or refused; none is ignored.
 
 import ast
 import dataclasses
-import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from opendpu.compiler.passes import chosen
+from opendpu_arch import inputs
 from opendpu_arch.errors import UnsupportedError
 
 ONLY_INPUT = ""
 """Stands for the name of a graph's only input."""
+LONGEST_SHOWN = 200
+"""Characters of a user's text that an error repeats."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -84,15 +86,17 @@ def _pairs(text: str) -> Mapping[str, Any]:
         key, _, value = text.partition("=")
         return {key.strip(): value.strip()}
     braced = text if text.startswith("{") else f"{{{text}}}"
-    for read in (json.loads, ast.literal_eval):
+    for read in (inputs.json_value, ast.literal_eval):
         try:
             found = read(braced)
-        except (ValueError, SyntaxError, TypeError):
+        except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
             continue
         if isinstance(found, dict) and all(isinstance(key, str) for key in found):
             return found
+    shown = text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."
     raise UnsupportedError(
-        f'options are {text!r}, but must be JSON such as \'{{"output_ops": "a,b"}}\', or key=value',
+        f"options are {shown!r}, but must be JSON such as "
+        '\'{"output_ops": "a,b"}\', or key=value',
         code="XCOM_STR_PARSE_FAILED",
     )
 

@@ -15,6 +15,7 @@ from onnx import TensorProto, external_data_helper, helper, inliner, numpy_helpe
 from opendpu.ir import Array
 from opendpu.ops.foreign import DEFAULT_DOMAINS
 from opendpu.ops.quantizing import is_quantizing
+from opendpu_arch import inputs
 from opendpu_arch.errors import ModelFormatError
 
 """Names of ONNX's own operator set."""
@@ -97,6 +98,7 @@ def _parse(path: pathlib.Path) -> onnx.ModelProto:
     if path.is_dir():
         raise ModelFormatError(f"{path} is a directory, but must be an ONNX file")
     try:
+        inputs.refuse_device(path)
         return onnx.load_model(str(path), load_external_data=False)
     except FileNotFoundError:
         raise ModelFormatError(f"{path}: no such file", code="XCOM_FILE_NOT_EXISTS") from None

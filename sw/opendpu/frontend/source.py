@@ -111,7 +111,7 @@ def read(
     ------
     ModelFormatError
         The file is missing, is no ONNX model, lacks weights, reads tensors nobody makes, or has
-        nodes whose types do not fit together: every such fault.
+        nodes whose types do not fit together: every such fault. Or a library is missing.
     UnsupportedError
         The operator set, inputs that are no tensors, or free dimensions without a size.
     """
@@ -126,6 +126,9 @@ def read(
     if precision:
         graph = precision.model.graph
         constants = {name: single(array) for name, array in constants.items()}
+    for library in libraries:
+        if not pathlib.Path(library).is_file():
+            raise ModelFormatError(f"{library}, a library of operators: there is no such file")
     dialect = Dialect(opsets_of(label, proto), tuple(str(library) for library in libraries))
     items = [item for item in graph.input if item.name not in constants]
     bound = bind_inputs(label, items, input_shapes or {}, input_values, list(constants))

@@ -3,6 +3,7 @@
 
 import pathlib
 
+from opendpu_arch import inputs
 from opendpu_arch.errors import ModelFormatError
 
 
@@ -15,7 +16,7 @@ def read_bytes(path: pathlib.Path) -> bytes:
         It is missing, or cannot be read.
     """
     try:
-        return path.read_bytes()
+        return inputs.read_bytes(path)
     except FileNotFoundError:
         raise ModelFormatError(f"{path}: no such file", code="XCOM_FILE_NOT_EXISTS") from None
     except OSError as error:

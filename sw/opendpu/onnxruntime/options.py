@@ -7,7 +7,6 @@ do not count, as later releases of AMD's provider write them ``cache_dir``.
 
 import dataclasses
 import getpass
-import json
 import logging
 import os
 import pathlib
@@ -16,6 +15,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from opendpu.runtime.devices import DEFAULT_TARGET, DEVICE_VARIABLE, TARGET_VARIABLE
+from opendpu_arch import inputs
 from opendpu_arch.errors import ModelFormatError, UnsupportedError
 
 PROVIDER = "VitisAIExecutionProvider"
@@ -143,7 +143,7 @@ def _config(path: str) -> dict[str, Any]:
     if not path:
         return {}
     try:
-        return _content(f"config_file {path}", pathlib.Path(path).read_text(encoding="utf-8"))
+        return _content(f"config_file {path}", inputs.read_text(path))
     except FileNotFoundError:
         logger.warning("config_file %s: no such file; it is not needed", path)
         return {}
@@ -156,7 +156,7 @@ def _content(label: str, text: str) -> dict[str, Any]:
     if not text and label == "config":
         return {}
     try:
-        content = json.loads(text)
+        content = inputs.json_value(text)
     except ValueError as error:
         raise ModelFormatError(f"{label}: cannot be read as JSON: {error}") from None
     if not isinstance(content, dict):

@@ -79,7 +79,7 @@ def _run(path: pathlib.Path) -> object:
     sys.modules[path.stem] = module
     try:
         spec.loader.exec_module(module)
-    except Exception as error:  # whatever the user's code raises
+    except (Exception, SystemExit) as error:  # whatever the user's code raises
         sys.path.remove(folder)
         if before is None:
             del sys.modules[path.stem]
@@ -89,5 +89,5 @@ def _run(path: pathlib.Path) -> object:
     return module
 
 
-def _reason(error: Exception) -> str:
+def _reason(error: BaseException) -> str:
     return f"{type(error).__name__}: {(str(error).strip() or 'no reason').splitlines()[0]}"

@@ -8,7 +8,7 @@ import pathlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from opendpu_arch import outputs
+from opendpu_arch import inputs, outputs
 from opendpu_arch.errors import ModelFormatError
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def load(
         It is damaged, or of another format.
     """
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = inputs.json_value(inputs.read_text(path))
         found = content.pop("format")
         if found != form:
             raise ValueError(f"its format is {found!r}, not {form!r}")

@@ -11,13 +11,12 @@ for ``target_device`` DPU, a ``round_mode`` that is not said of activations them
 
 import dataclasses
 import glob
-import json
 import os
-import pathlib
 from collections.abc import Collection, Mapping
 from typing import Any
 
 from opendpu.quantize.tensor_spec import ROLES, Override, TensorSpec
+from opendpu_arch import inputs
 from opendpu_arch.errors import ModelFormatError, UnsupportedError
 
 CODE = "QUANTIZER_TORCH_QUANT_CONFIG"
@@ -98,12 +97,12 @@ def _read(source: str | os.PathLike[str]) -> Any:
     else:
         name = os.fspath(source)
         try:
-            text = pathlib.Path(source).read_text(encoding="utf-8")
+            text = inputs.read_text(source)
         except (OSError, UnicodeDecodeError) as error:
             raise ModelFormatError(f"{name} cannot be read: {error}") from None
     try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
+        return inputs.json_value(text)
+    except ValueError as error:
         raise ModelFormatError(f"{name} is no JSON: {error}") from None
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from opendpu.runtime import npz
 from opendpu.runtime.arrays import Array
+from opendpu_arch import inputs
 from opendpu_arch.errors import TensorError
 from xir import Tensor
 
@@ -38,6 +39,7 @@ def read(path: str | os.PathLike[str]) -> dict[str, Array]:
         The file is missing or is none of both.
     """
     try:
+        inputs.refuse_device(path)
         with pathlib.Path(path).open("rb") as file:
             if file.read(len(_NPY_MAGIC)) != _NPY_MAGIC:
                 return npz.read(path)

@@ -6,7 +6,7 @@ import pathlib
 from collections.abc import Iterator
 
 from opendpu.runtime.program import dpu_subgraphs
-from opendpu_arch import asm, isa
+from opendpu_arch import asm, inputs, isa
 from opendpu_arch.errors import DecodeError, ModelFormatError, TargetError
 from opendpu_arch.target import Target
 from xir import Graph, Subgraph
@@ -29,7 +29,7 @@ def disassemble_file(path: str | os.PathLike[str], *, numbers: bool = True) -> s
     name = pathlib.Path(path)
     if name.suffix in RAW_SUFFIXES:
         try:
-            code = name.read_bytes()
+            code = inputs.read_bytes(name)
         except OSError as error:
             raise ModelFormatError(f"{name}: cannot be read: {error.strerror}") from error
         if not code:

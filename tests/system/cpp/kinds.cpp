@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// The four kinds of samples, for all tasks that take images: compiled, not run.
+// The four kinds of samples, for all tasks that take images: compiled, not run. As in the library,
+// a program has threads for videos, or with ACCURACY those for lists of pictures.
 #include <functional>
 #include <opencv2/opencv.hpp>
 #include <string>
 
+#ifdef ACCURACY
+#include "vitis/ai/demo_accuracy.hpp"
+#else
+#include "vitis/ai/demo.hpp"
+#endif
 #include "vitis/ai/bcc.hpp"
 #include "vitis/ai/benchmark.hpp"
 #include "vitis/ai/classification.hpp"
-#include "vitis/ai/demo.hpp"
-#include "vitis/ai/demo_accuracy.hpp"
 #include "vitis/ai/efficientdet_d2.hpp"
 #include "vitis/ai/facedetect.hpp"
+#include "vitis/ai/facedetectrecog.hpp"
 #include "vitis/ai/facefeature.hpp"
 #include "vitis/ai/facelandmark.hpp"
 #include "vitis/ai/facequality5pt.hpp"
@@ -60,12 +65,15 @@ using namespace vitis::ai;
 template <typename Task>
 int run(const std::string& kind, int argc, char* argv[]) {
   const auto made = [model = std::string(argv[1])] { return Task::create(model, true); };
+  if (kind == "performance") return main_for_performance(argc, argv, made);
+#ifdef ACCURACY
+  return main_for_accuracy_demo(argc, argv, made, std::make_shared<AccThread>(), 2);
+#else
   using Result = decltype(made()->run(cv::Mat()));
   const auto drawn = [](cv::Mat& image, Result&, bool) -> cv::Mat { return image; };
   if (kind == "jpeg") return main_for_jpeg_demo(argc, argv, made, drawn, 2);
-  if (kind == "video") return main_for_video_demo(argc, argv, made, drawn, 2);
-  if (kind == "performance") return main_for_performance(argc, argv, made);
-  return main_for_accuracy_demo(argc, argv, made, std::make_shared<AccThread>(), 2);
+  return main_for_video_demo(argc, argv, made, drawn, 2);
+#endif
 }
 
 template <typename... Tasks>
@@ -83,7 +91,7 @@ int run_all(int argc, char* argv[]) {
 
 int main(int argc, char* argv[]) {
   return run_all<
-      BCC, Classification, EfficientDetD2, FaceDetect, FaceFeature, FaceLandmark, FaceQuality5pt,
+      BCC, Classification, EfficientDetD2, FaceDetect, FaceDetectRecog, FaceFeature, FaceLandmark, FaceQuality5pt,
       FairMot, FCOS, Hourglass, RoadLine, MedicalDetection, MedicalSegcell, MedicalSegmentation,
       Monodepth2, Movenet, MultiTask8UC1, MultiTask8UC3, MultiTaskv38UC1, MultiTaskv38UC3, OCR,
       OFAYOLO, OpenPose, PlateDetect, PlateNum, PMG, PolypSegmentation, PoseDetect, Rcan, RefineDet,

@@ -128,6 +128,26 @@ def test_vai_c_refuses_outputs_before_it_compiles(folder, monkeypatch):
     assert refused(result).endswith("md5sum.txt cannot be written: it is a directory")
 
 
+@pytest.mark.parametrize("name", ["", "..", "../out", "a/b"])
+def test_vai_c_takes_names_of_files_only(folder, name):
+    given = ["-x", folder / "c.xmodel", "-a", "B64", "-o", folder / "out", "-n", name]
+    told = refused(CliRunner().invoke(vai_c, [str(argument) for argument in given]))
+    assert told == f"--net_name is {name!r}, but must be a file's name"
+    assert not (folder / "out").exists()
+
+
+def test_vai_c_leaves_no_folder_behind(folder):
+    """Where nothing came of it; one that was there stays."""
+    (folder / "there").mkdir()
+    for place, kept in (("new/deep", False), ("there", True), ("there/new", False)):
+        given = ["-x", folder / "c.xmodel", "-a", "B64", "-o", folder / place]
+        told = refused(CliRunner().invoke(vai_c, [str(argument) for argument in given]))
+        assert "is compiled already" in told
+        assert (folder / place).exists() == kept
+    assert not (folder / "new").exists()
+    assert (folder / "there").is_dir()
+
+
 def test_devices_and_pipes_are_written_through(folder):
     (folder / "null").symlink_to("/dev/null")
     for output in ("/dev/null", folder / "null"):

@@ -105,8 +105,8 @@ def test_dump(folder: pathlib.Path) -> None:
     )
     assert result.exit_code == 0, result.output
     assert {path.name for path in (folder / "dump").iterdir()} == {
-        "02-partition.txt", "02-partition.svg", "02-partition.xmodel", "19-tile.0.txt",
-        "19-tile.0.svg",
+        "02-partition.txt", "02-partition.svg", "02-partition.xmodel", "20-tile.0.txt",
+        "20-tile.0.svg",
     }  # fmt: skip
     assert "no pass is called 'no'" in refused(compile_quantized(folder, "--dump-after", "no"))
 
@@ -179,10 +179,18 @@ def test_refused(folder: pathlib.Path) -> None:
     assert "out.xmodel is compiled already" in refused(call(*again))
     message = refused(compile_quantized(folder, "--calib", folder / "calib.npz"))
     assert message.startswith("--calib is for float models, but")
+    message = refused(compile_quantized(folder, "--samples", "3"))
+    assert message.startswith("--samples is for float models, but")
     message = refused(compile_quantized(folder, "--mean", "1"))
     assert message.endswith("are for a folder of images, but there is none (--calib)")
     float_model = ["compile", folder / "m.onnx", "--target", "B64", "-o", folder / "b.xmodel"]
     assert "is a float model: give samples" in refused(call(*float_model))
+    calibrated = [*float_model, "--calib", folder / "calib.npz"]
+    for name in ("no.so", folder):
+        told = refused(call(*calibrated, "--onnx-library", name))
+        assert told == f"{name}, a library of operators: there is no such file"
+    options = refused(call(*calibrated, "-e", "[" * 100_000))
+    assert options.endswith('but must be JSON such as \'{"output_ops": "a,b"}\', or key=value')
     assert not (folder / "b.xmodel").exists()
 
 

@@ -93,6 +93,9 @@ def test_a_compiled_model_gives_json_and_arrays(digit, tmp_path):
     assert entries[0]["index"] == number
     assert sum(entry["probability"] for entry in entries) <= 1.001
     assert found["notes"] == []
+    for option, value in (("--calib", photo), ("--input-shape", "x=1,2,3,4")):
+        told = refused(model, "--image", photo, option, value)
+        assert told == f"{option} is for float models, but {model} is none"
     with np.load(tmp_path / "out.npz") as arrays:
         assert {key: list(value.shape) for key, value in arrays.items()} == found["outputs"]
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """From PyTorch to a float graph: ``torch.export``, PyTorch's ONNX exporter, our ONNX front end."""
 
+import contextlib
 import dataclasses
 import pathlib
 import warnings
@@ -170,11 +171,23 @@ def _shapes(program: ExportedProgram, call: Call) -> dict[str, tuple[int, ...]]:
     }
 
 
+def _has_version(path: pathlib.Path) -> bool:
+    """Return whether an archive says, as exported programs do, which version wrote it."""
+    with contextlib.suppress(OSError, zipfile.BadZipFile), zipfile.ZipFile(path) as file:
+        names = {pathlib.PurePosixPath(name).name for name in file.namelist()}
+        return bool(names & {"version", "archive_version", "archive_format"})
+    return False
+
+
 def _read(path: pathlib.Path) -> ExportedProgram:
     if not path.is_file():
         raise ModelFormatError(f"{path}: no such file")
     if not zipfile.is_zipfile(path):
         raise ModelFormatError(f"{path} is no exported program (torch.export.save): no archive")
+    if not _has_version(path):  # PyTorch prints pages about such archives before it raises
+        raise ModelFormatError(
+            f"{path} is no exported program (torch.export.save): another kind of archive"
+        )
     try:
         return torch.export.load(path)
     except Exception as error:  # PyTorch raises what its parts happen to raise

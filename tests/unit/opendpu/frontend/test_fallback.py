@@ -302,6 +302,9 @@ def test_a_library_that_is_none(tmp_path):
         domains={"com.example": 1},
     )
     library = tmp_path / "none.so"
+    with pytest.raises(ModelFormatError, match=r"none\.so, .*: there is no such file"):
+        load_onnx(model, libraries=[library])
+    library.write_bytes(b"no library")
     with pytest.raises(UnsupportedError, match=r"none\.so"):
         load_onnx(model, libraries=[library])
 

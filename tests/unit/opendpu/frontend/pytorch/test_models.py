@@ -252,13 +252,17 @@ def test_exported_programs_from_files(seed, tmp_path):
         load_program(program)
 
 
-def test_files_that_are_no_programs(tmp_path):
+def test_files_that_are_no_programs(tmp_path, capfd):
     path = tmp_path / "net.pt2"
     with pytest.raises(ModelFormatError, match=r"net\.pt2: no such file"):
         load_model(path)
     path.write_bytes(b"PK")
     with pytest.raises(ModelFormatError, match=r"net\.pt2 is no exported program .*: no archive"):
         load_model(path)
+    np.savez(path.with_suffix(".npz"), a=1)
+    with pytest.raises(ModelFormatError, match=r"net\.npz is no exported .*: another kind of"):
+        load_model(path.with_suffix(".npz"))
+    assert capfd.readouterr() == ("", "")  # PyTorch would print pages
     torch.save({"a": 1}, path)
     with pytest.raises(
         ModelFormatError, match=r"net\.pt2 is no TorchScript .* torch\.export\.save"

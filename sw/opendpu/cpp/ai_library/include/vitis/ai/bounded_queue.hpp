@@ -64,6 +64,14 @@ class BoundedQueue {
     return true;
   }
 
+  // As pop, but it stays.
+  bool top(T& thing, const std::chrono::milliseconds& timeout) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    if (!changed_.wait_for(lock, timeout, [this] { return !things_.empty(); })) return false;
+    thing = things_.front();
+    return true;
+  }
+
  private:
   bool has_room() const { return things_.size() < capacity_; }
   void add(const T& thing) {

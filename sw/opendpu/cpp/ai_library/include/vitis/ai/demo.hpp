@@ -15,11 +15,13 @@
 #include <opencv2/imgproc/types_c.h>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "UniLog/UniLog.hpp"
+#include "vitis/ai/demo_threads.hpp"
 #include "vitis/ai/env_config.hpp"
-#include "vitis/ai/video_demo.hpp"
 
 DEF_ENV_PARAM(SAMPLES_ENABLE_BATCH, "1")
 DEF_ENV_PARAM(SAMPLES_BATCH_NUM, "0")
@@ -77,12 +79,16 @@ int main_for_jpeg_demo(int argc, char* argv[], const FactoryMethod& factory_meth
   return 0;
 }
 
-// What becomes of the frames of a video.
-class Filter {
- public:
-  virtual ~Filter() = default;
-  virtual cv::Mat run(cv::Mat& input) = 0;
-};
+// Whether process_result takes a picture and what the model says of it; else it takes lists.
+template <typename Model, typename ProcessResult, typename = void>
+struct TakesOnePicture : std::false_type {};
+template <typename Model, typename ProcessResult>
+struct TakesOnePicture<
+    Model, ProcessResult,
+    std::void_t<decltype(std::declval<const ProcessResult&>()(
+        std::declval<cv::Mat&>(),
+        std::declval<std::decay_t<decltype(std::declval<Model&>().run(std::declval<cv::Mat&>()))>&>(),
+        false))>> : std::true_type {};
 
 template <typename Model, typename ProcessResult>
 class DpuFilter : public Filter {
@@ -90,8 +96,14 @@ class DpuFilter : public Filter {
   DpuFilter(std::unique_ptr<Model>&& model, const ProcessResult& process_result)
       : model_(std::move(model)), process_result_(process_result) {}
   cv::Mat run(cv::Mat& image) override {
-    auto result = model_->run(image);  // programs may take it to change it
-    return process_result_(image, result, false);
+    if constexpr (TakesOnePicture<Model, ProcessResult>::value) {
+      auto result = model_->run(image);  // programs may take it to change it
+      return process_result_(image, result, false);
+    } else {
+      std::vector<cv::Mat> images{image};
+      auto results = model_->run(images);
+      return process_result_(images, results, false).at(0);
+    }
   }
 
  private:
@@ -106,23 +118,30 @@ std::unique_ptr<Filter> create_dpu_filter(const FactoryMethod& factory_method,
   return std::make_unique<DpuFilter<Model, ProcessResult>>(factory_method(), process_result);
 }
 
+// Runs all threads until Esc, Ctrl-C, or one has failed; what main() returns.
+inline int run_all_threads() {
+  std::signal(SIGINT, MyThread::signal_handler);
+  const auto shown = GuiThread::instance();
+  MyThread::start_all();
+  shown->wait();
+  MyThread::stop_all();
+  MyThread::wait_all();
+  return MyThread::failed() ? 1 : 0;
+}
+
 // Shows several videos or cameras at once, each with a filter of its own: -t THREADS for each, and
 // their names; repeated where there are fewer than filters.
 inline int main_for_video_demo_multiple_channel(
     int argc, char* argv[], const std::vector<std::function<std::unique_ptr<Filter>()>>& filters,
     int start_pos = 1) {
-  const auto given = video::parse(argc, argv, start_pos);
-  video::Show show;
+  parse_opt(argc, argv, start_pos);
+  const auto shown = GuiThread::instance();
+  std::vector<Channel> channels;
   for (std::size_t i = 0; i < filters.size(); ++i) {
-    const auto threads = given.threads[i % given.threads.size()];
-    std::vector<video::Change> changes;
-    for (int j = 0; j < threads; ++j) {
-      std::shared_ptr<Filter> filter = filters[i]();
-      changes.push_back([filter](cv::Mat& image) { return filter->run(image); });
-    }
-    show.add(given.files[i % given.files.size()], std::move(changes));
+    channels.emplace_back(i, g_avi_file[i % g_avi_file.size()], filters[i],
+                          g_num_of_threads[i % g_num_of_threads.size()]);
   }
-  return show.run();
+  return run_all_threads();
 }
 
 // Shows a video or a camera: -t THREADS, its name, or a camera's number. Videos begin anew until
