@@ -18,7 +18,6 @@ from opendpu.runtime.program import Program
 from opendpu.runtime.tensor_buffer import TensorBuffer
 from opendpu_arch.errors import UnsupportedError
 from opendpu_arch.target import Target
-from vart.border import input_tensors
 from xir import Graph, Subgraph, Tensor
 
 TIMEOUT_VARIABLE = "XLNX_DPU_TIMEOUT"
@@ -37,15 +36,9 @@ class Runner:
         NHWC = 0
         NCHW = 1
 
-    def __init__(
-        self,
-        runner: opendpu.runtime.Runner | CpuRunner | GraphRunner,
-        inputs: Sequence[Tensor] | None = None,
-    ) -> None:
+    def __init__(self, runner: opendpu.runtime.Runner | CpuRunner | GraphRunner) -> None:
         self._runner = runner
-        own = list(inputs or runner.get_input_tensors())  # in the order of the runner's
-        self._inputs = sorted(own, key=lambda tensor: tensor.name) if inputs else own
-        self._places = [self._inputs.index(tensor) for tensor in own]
+        self._inputs = runner.get_input_tensors()
         self._outputs = runner.get_output_tensors()
         self._shapes = [
             [tuple(tensor.dims) for tensor in side] for side in (self._inputs, self._outputs)
@@ -86,15 +79,11 @@ class Runner:
         if subgraph.is_root and not subgraph.has_attr("device"):
             graph = cast(Graph, subgraph.get_graph())
             return cls(GraphRunner(graph, as_vitis_ai=True, **chosen))
-        runner = opendpu.runtime.Runner(subgraph, **chosen)
-        return cls(runner, input_tensors(subgraph, runner.program))
+        return cls(opendpu.runtime.Runner(subgraph, **chosen))
 
     def get_input_tensors(self) -> list[Tensor]:
-        """Return the input tensors, by name; of a whole graph the last input's first, as AMD's.
-
-        Those of a DPU subgraph have the names of the tensors outside of it.
-        """
-        return list(self._inputs)
+        """Return the input tensors, by name; of a whole graph the last input's first, as AMD's."""
+        return self._runner.get_input_tensors()
 
     def get_output_tensors(self) -> list[Tensor]:
         """Return the output tensors, by name."""
@@ -130,11 +119,8 @@ class Runner:
         whose outputs are :class:`TensorBuffer` are waited for here, and all jobs where the
         environment says ``XLNX_ENABLE_ASYNC_RUNNER=0``. What made them fail is raised here, too.
         """
-        given = _shaped(inputs, self._inputs, self._shapes[0], "input")
-        if not isinstance(given, Mapping) and len(given) == len(self._places):
-            given = [given[place] for place in self._places]
         job = self._runner.execute_async(
-            given,
+            _shaped(inputs, self._inputs, self._shapes[0], "input"),
             _shaped(outputs, self._outputs, self._shapes[1], "output"),
         )
         if _of_runner(outputs) or os.environ.get(ASYNC_VARIABLE) == "0":

@@ -8,14 +8,11 @@ import re
 import time
 
 import numpy as np
-import onnx
 import pytest
 
 import vart
 import xir
-from opendpu import api
 from opendpu.runtime.device import Job, JobStatistics
-from opendpu.runtime.program import dpu_subgraphs
 from opendpu_arch import isa
 from opendpu_arch.errors import (
     AddressError,
@@ -94,7 +91,7 @@ VALUES = np.array([-128, -1, 5, 127], np.int8).reshape(1, 1, 1, 4)
 def test_every_mode_runs(mode, monkeypatch):
     monkeypatch.setenv("OPENDPU_DEVICE", "iss")
     runner = vart.Runner.create_runner(copying_subgraph(), mode)
-    assert [t.name for t in runner.get_input_tensors()] == ["x"]
+    assert [t.name for t in runner.get_input_tensors()] == ["up"]
     assert [t.name for t in runner.get_output_tensors()] == ["down"]
     assert runner.get_tensor_format() is vart.Runner.TensorFormat.NHWC
     output = np.empty_like(VALUES)
@@ -152,7 +149,7 @@ def test_the_runner_owns_buffers():
     runner = vart.RunnerExt.create_runner(copying_subgraph(), "run", device="iss")
     assert isinstance(runner, vart.RunnerExt)
     (given,), (result,) = runner.get_inputs(), runner.get_outputs()
-    assert given.get_tensor().name == "x"
+    assert given.get_tensor().name == "up"
     assert given.get_tensor().get_attr("fix_point") == 3
     view = np.array(given, copy=False)
     assert type(view) is np.ndarray
@@ -268,7 +265,7 @@ def test_bytes_are_inputs_but_not_outputs():
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ([1, 2, 3, 4], "input 'x' is a list, but must be an array or have the buffer protocol"),
+        ([1, 2, 3, 4], "input 'up' is a list, but must be an array or have the buffer protocol"),
         (bytes(3), r"has shape \(3,\), but must be \(1, 1, 1, 4\)"),
         (np.zeros((3, 1), np.int8), r"has shape \(3, 1\), but must be \(1, 1, 1, 4\)"),
         (array.array("i", [1]), "has dtype int32, but must be int8 or float32"),
@@ -286,7 +283,7 @@ def test_of_other_shapes_and_longer_buffers_the_first_elements_are_used(shape):
     runner = vart.Runner.create_runner(copying_subgraph(), "run", device="iss")
     given, wanted = np.full(shape, 7, np.int8), np.full(shape, 9, np.int8)
     given.reshape(-1)[:4] = VALUES.ravel()
-    told = rf"input 'x' has shape {re.escape(str(shape))}; its first 4 elements are used as \(1, 1"
+    told = rf"input 'up' has shape {re.escape(str(shape))}; its first 4 elements are used as \(1, 1"
     with pytest.warns(UserWarning, match=told) as caught:
         runner.wait(runner.execute_async([given], [np.zeros_like(VALUES)]))
     assert caught[0].filename == __file__
@@ -300,7 +297,7 @@ def test_of_transposed_arrays_the_memory_counts():
     runner = vart.Runner.create_runner(copying_subgraph(), "run", device="iss")
     given, wanted = VALUES.reshape(2, 2).T[None], np.zeros((2, 2), np.int8).T
     output = np.zeros_like(VALUES)
-    with pytest.warns(UserWarning, match="input 'x' has transposed axes; its elements are used"):
+    with pytest.warns(UserWarning, match="input 'up' has transposed axes; its elements are used"):
         runner.wait(runner.execute_async([given], [output]))
     assert (output == VALUES).all()
     with pytest.warns(UserWarning, match="output 'down' has transposed axes"):
@@ -390,49 +387,3 @@ def test_an_address_outside_its_segment_fails_by_name():
     with pytest.raises(AddressError, match="LOAD"):
         runner.wait(job)
     assert (output == 99).all()
-
-
-def test_inputs_have_the_names_outside_of_the_subgraph(rng, tmp_path):
-    """In their order, which need not be that of the uploads behind them, and with their places."""
-    names, dims = ["a", "a_b", "a_v"], (1, 3, 4, 4)
-    helper = onnx.helper
-    nodes = [
-        helper.make_node("Conv", [name, f"w_{name}"], [f"y_{name}"], name=f"c_{name}")
-        for name in names
-    ]
-    nodes += [
-        helper.make_node("Add", ["y_a", "y_a_b"], ["s"], name="s"),
-        helper.make_node("Add", ["s", "y_a_v"], ["y"], name="y"),
-    ]
-    graph = helper.make_graph(
-        nodes, "three",
-        [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, dims) for name in names],
-        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, dims)],
-        [onnx.numpy_helper.from_array(np.float32(2**n * np.eye(3))[..., None, None], f"w_{name}")
-         for n, name in enumerate(names)],
-    )  # fmt: skip
-    opsets = [helper.make_opsetid("", 17)]
-    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), tmp_path / "m.onnx")
-    samples = {name: rng.uniform(-1, 1, (8, *dims[1:])).astype(np.float32) for name in names}
-    api.compile_onnx(
-        tmp_path / "m.onnx", calibration=samples, target="B512", output=tmp_path / "m.xmodel"
-    )
-    (dpu,) = dpu_subgraphs(xir.Graph.deserialize(tmp_path / "m.xmodel"))
-    runner = vart.RunnerExt.create_runner(dpu, "sim")
-    tensors = runner.get_input_tensors()
-    assert [tensor.name for tensor in tensors] == names
-    assert [tensor.name for tensor in dpu.get_input_tensors()] == names
-    assert [buffer.get_tensor().name for buffer in runner.get_inputs()] == names
-    places = {
-        (t.get_attr("reg_id"), t.get_attr("ddr_addr"), t.get_attr("location")) for t in tensors
-    }
-    assert len(places) == len(names)
-    values = [np.full((1, 4, 4, 3), value, np.float32) for value in (0.5, 0.25, -0.125)]
-    found = np.zeros((1, 4, 4, 3), np.float32)
-    by_name = dict(zip(names, values, strict=True))
-    for given in (values, tuple(values), by_name):
-        found[:] = 0
-        runner.wait(runner.execute_async(given, [found]))
-        np.testing.assert_allclose(found, 0.5 + 2 * 0.25 - 4 * 0.125, atol=1 / 16)
-    runner.wait(runner.execute_async([values[1], values[0], values[2]], [found]))
-    np.testing.assert_allclose(found, 0.25 + 2 * 0.5 - 4 * 0.125, atol=1 / 16)
