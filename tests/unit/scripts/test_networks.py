@@ -84,7 +84,7 @@ def test_the_cache_is_keyed_by_content(
 ) -> None:
     module = importlib.import_module("quantized")
     monkeypatch.setattr(module, "SAMPLES", 1)
-    monkeypatch.setattr(module, "quantize", lambda graph, samples: graph)
+    monkeypatch.setattr(module, "quantize", lambda graph, samples, **_: graph)
     monkeypatch.setitem(networks.NETWORKS, "squeezenet", lambda: networks.squeezenet(64))
     made = module.quantized("squeezenet", tmp_path, tmp_path / "cache")
     again = module.quantized("squeezenet", tmp_path, tmp_path / "cache")
