@@ -79,6 +79,9 @@ def run(
         return
     if input_file is None or output_file is None:
         raise typer.BadParameter("give --input and --output, or --image")
+    for option, asked in (("--input-shape", input_shape), ("--input-value", input_value)):
+        if asked:
+            raise UnsupportedError(f"{option} is for --image and a model that is not compiled")
     outputs.check(output_file, inputs=(file, input_file))
     api.check_device(device)
     given = feeds.read(input_file)

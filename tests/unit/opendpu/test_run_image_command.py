@@ -134,3 +134,13 @@ def test_rank_scores_and_probabilities():
     ]
     with pytest.raises(TensorError, match="1 labels, but the model has 2"):
         rank(np.zeros(2), ["a"], 1)
+
+
+@pytest.mark.parametrize(
+    "given", [("--input-shape", "image=1,1,8,8"), ("--input-value", "image=0")]
+)
+def test_what_is_for_models_that_are_not_compiled(tmp_path, given):
+    """Arrays go through a compiled model, whose inputs are what they are."""
+    files = ("--input", tmp_path / "in.npz", "--output", tmp_path / "out.npz")
+    assert f"{given[0]} is for --image" in refused(tmp_path / "any.xmodel", *files, *given)
+    assert not (tmp_path / "out.npz").exists()
