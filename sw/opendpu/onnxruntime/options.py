@@ -94,7 +94,9 @@ class ProviderOptions:
             There is no such option, or a value is not allowed.
         """
         found = {_plain(name): value for name, value in given.items()}
-        config = _config(found.pop("configfile", "")) | _content("config", found.pop("config", ""))
+        config = _config(found.pop("configfile", ""))
+        if text := found.pop("config", ""):
+            config |= _content("config", text)
         if name := found.pop("xlnxtargetname", found.pop("xlnxtarget", "")):
             found.setdefault("target", name)
         for name in ("cachedir", "cachekey", "target"):
@@ -152,9 +154,7 @@ def _config(path: str) -> dict[str, Any]:
 
 
 def _content(label: str, text: str) -> dict[str, Any]:
-    """Return what a configuration says, by plain names; nothing of an empty option."""
-    if not text and label == "config":
-        return {}
+    """Return what a configuration says, by plain names."""
     try:
         content = inputs.json_value(text)
     except ValueError as error:

@@ -257,18 +257,9 @@ def load_conv_weights(
         if blocks > 1:
             length = min(blocks, -(-(outputs - first - lane) // lanes))
             channel, jump, step = taps * inputs, lanes * place.output_bytes, taps * groups
-        accesses: list[BankAccess | MemoryAccess] = [
-            BankAccess(True, target.convw_base + lane, 1, word, blocks * taps * groups)
-        ]
-        if place.reg_id != WEIGHTS_REG:  # a feature map, which has to be there first
-            end = at + (length - 1) * jump + channel
-            accesses.append(MemoryAccess(False, place.reg_id, at, end))
-        recorder.add(
-            Load(
-                bank_id=target.convw_base + lane, bank_addr=word, jump_read=jump,
-                jump_write=step, channel=channel, length=length, reg_id=place.reg_id, ddr_addr=at,
-            ),
-            accesses, transfer_cycles(length, channel, jump, target.channel_parallel),
+        _load_lane(
+            recorder, place, lane, at, (word, blocks * taps * groups),
+            length=length, channel=channel, jump_read=jump, jump_write=step,
         )  # fmt: skip
     return [(word + n * taps * groups) % target.bank_depth for n in range(blocks)]
 
@@ -292,19 +283,34 @@ def load_kernel_part(
     if len(columns) == width or len(rows) == 1:
         first, length, step, jump = first[:1], len(rows) * len(columns), groups, inputs
     for lane in range(min(lanes, outputs - block * lanes)):
-        bank, output = target.convw_base + lane, block * lanes + lane
+        output = place.address + (block * lanes + lane) * place.output_bytes
         for number, tap in enumerate(first):
             at = (word + number * groups) % target.bank_depth
-            recorder.add(
-                Load(
-                    bank_id=bank, bank_addr=at, jump_read=jump, jump_write=step, channel=inputs,
-                    length=length, reg_id=place.reg_id,
-                    ddr_addr=place.address + output * place.output_bytes + tap * inputs,
-                ),
-                [BankAccess(True, bank, 1, at, (length - 1) * step + groups)],
-                transfer_cycles(length, inputs, jump, target.channel_parallel),
+            _load_lane(
+                recorder, place, lane, output + tap * inputs, (at, (length - 1) * step + groups),
+                length=length, channel=inputs, jump_read=jump, jump_write=step,
             )  # fmt: skip
     return word
+
+
+def _load_lane(
+    recorder: Recorder, place: WeightsPlace, lane: int, address: int, words: tuple[int, int], *,
+    length: int, channel: int, jump_read: int, jump_write: int,
+) -> None:  # fmt: skip
+    """Load weights of a lane of CONV from a byte address; ``words`` are the first, and how many."""
+    target = recorder.target
+    bank, (word, many) = target.convw_base + lane, words
+    accesses: list[BankAccess | MemoryAccess] = [BankAccess(True, bank, 1, word, many)]
+    if place.reg_id != WEIGHTS_REG:  # a feature map, which has to be there first
+        end = address + (length - 1) * jump_read + channel
+        accesses.append(MemoryAccess(False, place.reg_id, address, end))
+    recorder.add(
+        Load(
+            bank_id=bank, bank_addr=word, jump_read=jump_read, jump_write=jump_write,
+            channel=channel, length=length, reg_id=place.reg_id, ddr_addr=address,
+        ),
+        accesses, transfer_cycles(length, channel, jump_read, target.channel_parallel),
+    )  # fmt: skip
 
 
 def blocks_a_load(

@@ -3,7 +3,7 @@
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from opendpu.compiler.banks.layout import Layout
 from opendpu.compiler.banks.reach import can_write
@@ -69,6 +69,18 @@ def _kernel_columns(tiles: Iterable[ColumnTile]) -> set[range]:
     return {run.taps for tile in tiles for run in tile.runs}
 
 
+@dataclasses.dataclass(frozen=True)
+class _Weights:
+    """The parts of a kernel that are loaded."""
+
+    words: int
+    """Words of a block, as many as are needed at a time."""
+    cycles: int
+    """Cycles to load them for all blocks, as often as it takes."""
+    first: int
+    """Cycles to load those of the first tile and pass for all blocks."""
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Tiles:
     """Tiles of ``columns`` columns at most, and what all of them cost."""
@@ -81,18 +93,10 @@ class _Tiles:
     """Cycles to load their rows once."""
     compute: int
     """Cycles of the array."""
-
-
-@dataclasses.dataclass(frozen=True)
-class _Weights:
-    """The parts of a kernel that are loaded."""
-
-    words: int
-    """Words of a block, as many as are needed at a time."""
-    cycles: int
-    """Cycles to load them for all blocks, as often as it takes."""
-    first: int
-    """Cycles to load those of the first tile and pass for all blocks."""
+    weights: Mapping[int, _Weights]
+    """By blocks of rows in a pass, the most first."""
+    held: _Weights
+    """Those of all blocks of output channels, which stay from tile to tile."""
 
 
 def dilated_tilings(problem: TilingProblem, layer: DilatedConvLayer) -> list[Tiling]:
@@ -153,6 +157,8 @@ def _fits(problem: TilingProblem) -> Callable[[int, int], bool]:
     return functools.partial(can_write, layout, max_jump=CONV_REACH.row_jump)
 
 
+TURNS = (1, 2, 3, 4, 6, 8)
+"""Blocks of rows in a pass that are tried, beside all of them."""
 WAITS = 8
 """Part of the cycles that array and LOAD wait for each other, if they take as long."""
 Streams = tuple[Stream, Stream | None]
@@ -202,9 +208,14 @@ def _tiling(
         for run in tile.runs
         for block in work.rows
     )
+    most = len(work.rows)
+    turns = (most, *(turn for turn in TURNS if turn < most))
+    every_tile = [(tile,) for tile in tiles]
     return _Tiles(
         tiles=tiles, columns=columns, phase_major=phase_major, trimmed=trimmed,
         gathered=gathered, compute=compute * work.blocks,
+        weights={turn: _weights(work, every_tile, turn) for turn in turns},
+        held=_weights(work, [tiles], most),
     )  # fmt: skip
 
 
@@ -212,19 +223,16 @@ def _passes(work: _Work, tiling: _Tiles, streams: Streams) -> Iterator[Tiling]:
     """Yield the orders of rows and output channels, and the circular buffers of results."""
     problem, depth = work.problem, work.problem.target.bank_depth
     most_rows, columns = problem.target.pixel_parallel, tiling.columns
-    shorter = [n for n in (1, 2, 3, 4, 6, 8) if n < len(work.rows)]
-    for turn in (len(work.rows), *shorter):
-        own = _weights(work, tiling, turn, held=False)
+    for turn, own in tiling.weights.items():
         if own.words > depth:
             continue
         for groups in splits(min(work.blocks, depth // own.words)):
-            if groups * columns > depth or not _can_write(work, tiling, groups):
+            weights = tiling.held if groups == work.blocks else own
+            if weights is tiling.held and turn < len(work.rows):
                 continue
-            weights = own
-            if groups == work.blocks:
-                weights = _weights(work, tiling, turn, held=True)
-                if turn < len(work.rows) or groups * weights.words > depth:
-                    continue
+            words = groups * max(columns, weights.words)
+            if words > depth or not _can_write(work, tiling, groups):
+                continue
             nest = LoopNest(
                 columns=columns, rows=most_rows, row_pass=turn * most_rows, groups=groups,
                 phase_major=tiling.phase_major, trimmed=tiling.trimmed,
@@ -237,16 +245,16 @@ def _passes(work: _Work, tiling: _Tiles, streams: Streams) -> Iterator[Tiling]:
                 )  # fmt: skip
 
 
-def _weights(work: _Work, tiling: _Tiles, turn: int, *, held: bool) -> _Weights:
+def _weights(work: _Work, parts: Sequence[tuple[ColumnTile, ...]], turn: int) -> _Weights:
     """Return the weights for passes of ``turn`` blocks of rows.
 
-    Those of all blocks of output channels may be ``held`` from tile to tile.
+    Those of a block of output channels are loaded once for the tiles of each of ``parts``.
     """
     passes = [work.rows[n : n + turn] for n in range(0, len(work.rows), turn)]
     words = cycles = 0
     rows = work.kernel_rows_of(passes[0])
-    first = sum(work.load_cycles(rows, len(part)) for part in _kernel_columns(tiling.tiles[:1]))
-    for tiles in (tiling.tiles,) if held else ((tile,) for tile in tiling.tiles):
+    first = sum(work.load_cycles(rows, len(part)) for part in _kernel_columns(parts[0][:1]))
+    for tiles in parts:
         columns = [len(part) for part in _kernel_columns(tiles)]
         for taken in passes:
             rows = work.kernel_rows_of(taken)
