@@ -8,8 +8,10 @@ from typing import Annotated
 import typer
 
 from opendpu.calibration.preprocessing import Preprocessing
-from opendpu.cli.app import JsonFlag, app, errors_in_one_line
+from opendpu.cli.app import InputShapes, InputValues, JsonFlag, app, errors_in_one_line
+from opendpu.cli.input_values import input_values
 from opendpu.cli.progress import progress
+from opendpu.compiler.options import Options
 from opendpu.data_sets import Evaluation
 from opendpu.data_sets import evaluate as evaluate_data_set
 from opendpu.data_sets.evaluate import CALIBRATION, progress_path
@@ -66,6 +68,8 @@ def evaluate(
             "--progress", metavar="FILE", help="What is counted; an interrupted run goes on."
         ),
     ] = None,
+    input_shape: InputShapes = None,
+    input_value: InputValues = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Say how good a network is on a data set: float, quantized, and a sample as hardware."""
@@ -77,7 +81,10 @@ def evaluate(
             found = evaluate_data_set(
                 model, data, metric=metric, function=function, target=target, device=device,
                 hardware=hardware, hardware_samples=rtl, calibration=calibration, limit=samples,
-                preprocessing=preprocessing, progress=resume, workers=workers, ray=ray, show=show,
+                preprocessing=preprocessing,
+                input_shapes=Options().with_input_shapes(input_shape or ()).input_shape,
+                input_values=input_values(input_value), progress=resume, workers=workers, ray=ray,
+                show=show,
             )  # fmt: skip
     except KeyboardInterrupt:
         if (path := progress_path(model, resume)).exists():

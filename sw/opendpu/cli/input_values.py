@@ -20,7 +20,7 @@ def input_values(texts: Iterable[str] | None) -> dict[str, Array]:
 
     VALUE is a number, ``true`` or ``false``, several of these with commas between, or an ``.npy``
     or ``.npz`` file; of an ``.npz`` file the array of that name counts, or the only one. Without
-    ``NAME=`` it is that of the only input.
+    ``NAME=`` it is that of the only input. A file's path may have ``=`` in it, if NAME has none.
 
     Raises
     ------
@@ -31,7 +31,9 @@ def input_values(texts: Iterable[str] | None) -> dict[str, Array]:
     """
     found: dict[str, Array] = {}
     for text in texts or ():
-        name, _, value = text.rpartition("=")
+        name, equals, value = text.partition("=") if text.endswith(FILES) else text.rpartition("=")
+        if not equals:
+            name, value = "", text
         if name in found:
             raise UnsupportedError(
                 f"{OPTION} is {text!r}, but input {name!r} has the value {found[name]} already",

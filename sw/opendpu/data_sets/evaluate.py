@@ -20,6 +20,8 @@ from opendpu.data_sets.pools import in_processes, on_ray
 from opendpu.data_sets.progress_file import ProgressFile
 from opendpu.data_sets.samples import DataSet, read_data
 from opendpu.data_sets.work import FLOAT, Task, Variant
+from opendpu.frontend.binding import Sizes
+from opendpu.frontend.input_values import Values
 from opendpu.ir import FloatGraph, QuantizedGraph, digest_of
 from opendpu.quantize import complete, is_quantized, quantize_with_report
 from opendpu.quantize_model import read_model
@@ -77,6 +79,8 @@ def evaluate(
     method: str = "minmse",
     limit: int | None = None,
     preprocessing: Preprocessing | None = None,
+    input_shapes: Sizes | None = None,
+    input_values: Values | None = None,
     progress: str | os.PathLike[str] | None = None,
     workers: int | None = None,
     ray: str | None = None,
@@ -105,6 +109,8 @@ def evaluate(
         How many samples are taken at most.
     preprocessing
         What is done to images of a folder.
+    input_shapes, input_values
+        As of :func:`opendpu.frontend.load_model`.
     progress
         File for what is counted; an evaluation of the same that was interrupted goes on with it.
         It is removed at the end.
@@ -130,7 +136,9 @@ def evaluate(
         check_device(name)
     show("reading")
     dpu = api.find_target(target)
-    graph = read_model(model, any_scale=Extension.SCALED in dpu.extensions)
+    graph = read_model(
+        model, input_shapes, input_values=input_values, any_scale=Extension.SCALED in dpu.extensions
+    )
     samples = read_data(data, graph, chosen.label, preprocessing, limit)
     variants, tasks = _prepared(
         graph, samples, metric, function, dpu, device,

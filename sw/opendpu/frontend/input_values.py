@@ -14,6 +14,8 @@ Values = Mapping[str, npt.ArrayLike]
 """By input, what it always is; ``""`` stands for the only input. One number stands for all elements
 of its input, a list of all of them for those in their order."""
 OPTION = "option 'input_value'"
+LONGEST = 60
+"""Characters of a value in a message."""
 
 
 def named_values(
@@ -105,18 +107,25 @@ def _fits(value: Array, dtype: np.dtype[np.generic]) -> tuple[str, bool]:
         return "true, false, 1 or 0", value.dtype.kind in "biu" and bool(
             np.isin(value, (0, 1)).all()
         )
+    if value.dtype.kind not in "iuf":
+        return "numbers", False
     if dtype.kind in "iu":
         limits = np.iinfo(dtype.name)
         inside = (value >= limits.min) & (value <= limits.max)
-        return (
-            f"integers from {limits.min} to {limits.max}",
-            value.dtype.kind in "iu" and bool(inside.all()),
-        )
-    return "numbers", value.dtype.kind in "iuf"
+        if value.dtype.kind == "f":  # in which the highest may have become one more
+            inside &= (value == np.floor(value)) & (value < limits.max + 1.0)
+        return f"integers from {limits.min} to {limits.max}", bool(inside.all())
+    if dtype.kind != "f":
+        return "numbers", True
+    bounds = np.finfo(dtype.name)
+    inside = (np.abs(value) <= float(bounds.max)) | ~np.isfinite(value)
+    return f"numbers from {bounds.min:g} to {bounds.max:g}", bool(inside.all())
 
 
 def _refuse(name: str, value: npt.ArrayLike, allowed: str) -> UnsupportedError:
-    text = str(value if np.size(np.asarray(value, object)) < 8 else np.asarray(value).dtype)
+    text = str(value)
+    if len(text) > LONGEST:
+        text = f"{text[:LONGEST]}…"
     return UnsupportedError(
         f"{OPTION} gives {text} for input {name!r}, but it must be {allowed}",
         code="XCOM_USER_INVALID_CMD_PARAM",

@@ -268,8 +268,10 @@ def test_input_value_of_a_float_model(folder: pathlib.Path) -> None:
         "compile", path, "--calib", folder / "calib.npz", "--target", "B64",
         "-o", folder / "out.xmodel",
     ]  # fmt: skip
-    np.save(folder / "gain.npy", np.float32(0.5))
-    for value in ("0.5", str(folder / "gain.npy")):
+    for place in (folder, folder / "run=3"):
+        place.mkdir(exist_ok=True)
+        np.save(place / "gain.npy", np.float32(0.5))
+    for value in ("0.5", str(folder / "gain.npy"), str(folder / "run=3" / "gain.npy")):
         result = call(*arguments, "--input-value", f"gain={value}")
         assert result.exit_code == 0, result.output
         ops = xir.Graph.deserialize(folder / "out.xmodel").get_ops()

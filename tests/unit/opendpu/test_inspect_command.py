@@ -50,6 +50,28 @@ def test_what_is_on_the_cpu_is_printed(model: pathlib.Path) -> None:
     ]
 
 
+def test_an_input_that_always_has_one_value(model: pathlib.Path) -> None:
+    made = onnx.load(model)
+    made.graph.input.append(helper.make_tensor_value_info("gain", onnx.TensorProto.FLOAT, []))
+    made.graph.node[1].input[0] = "g"
+    made.graph.node.insert(1, helper.make_node("Mul", ["c", "gain"], ["g"], "gained"))
+    onnx.save(made, model)
+    lines = [
+        inspected(model, "--json", "--all", *more)
+        for more in ([], ["--input-value", "gain=0.5"])
+    ]  # fmt: skip
+    devices = [
+        {node["name"]: node["device"] for node in json.loads(found.stdout)["nodes"]}
+        for found in lines
+    ]
+    assert [one["conv"] for one in devices] == ["DPU", "DPU"]
+    assert devices[0]["gained"] == "CPU"
+    assert devices[1].get("gained", "DPU") == "DPU"
+    refused = inspected(model, "--input-value", "rain=1")
+    assert refused.exit_code == 1
+    assert "has input 'rain', but the inputs are: x" in refused.stderr
+
+
 def test_files_are_written_and_named(model: pathlib.Path, tmp_path: pathlib.Path) -> None:
     folder = tmp_path / "out"
     found = inspected(model, "--all", "-o", str(folder), "--format", "svg")

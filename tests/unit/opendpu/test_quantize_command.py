@@ -97,6 +97,25 @@ def test_from_one_form_to_the_other(folder):
     assert code(read_model(third)) == code(read_model(first))
 
 
+def test_an_input_that_always_has_one_value(folder):
+    """The quantized file does not have it, and no samples are asked for it."""
+    model = onnx.load(folder / "m.onnx")
+    model.graph.input.append(onnx.helper.make_tensor_value_info("gain", 1, [1, 5, 1, 1]))
+    model.graph.node[2].output[0] = "z"
+    model.graph.node.append(onnx.helper.make_node("Mul", ["z", "gain"], ["y"], name="gained"))
+    onnx.save(model, folder / "m.onnx")
+    np.savez(folder / "gain.npz", gain=np.full((1, 5, 1, 1), 0.5, np.float32))
+    command = ["quantize", folder / "m.onnx", "--calib", folder / "calib.npz"]
+    result = call(*command, "-o", folder / "q.onnx", "--input-value", f"gain={folder / 'gain.npz'}")
+    assert result.exit_code == 0, result.output
+    assert [one.name for one in onnx.load(folder / "q.onnx").graph.input] == ["x"]
+    compiled = call("compile", folder / "q.onnx", "--target", "B64", "-o", folder / "c.xmodel")
+    assert compiled.exit_code == 0, compiled.output
+    short = call(*command, "-o", folder / "s.onnx", "--input-value", "gain=1,2,3")
+    assert "gives a value of shape [3] for input 'gain'" in refused(short)
+    assert not (folder / "s.onnx").exists()
+
+
 def test_images_with_a_line_of_preprocessing(folder):
     output = folder / "q.xmodel"
     result = call(

@@ -54,6 +54,26 @@ def test_an_onnx_model_and_its_labels(digit, tmp_path):
     assert note.startswith("note: the float model was calibrated with this image alone")
 
 
+def test_an_input_beside_the_image_that_always_has_one_value(digit, tmp_path):
+    photo, number = digit
+    model = onnx.load(DIGITS)
+    (result,) = model.graph.output
+    model.graph.input.append(onnx.helper.make_tensor_value_info("training", 9, []))
+    model.graph.node.append(
+        onnx.helper.make_node("Dropout", [result.name, "", "training"], ["kept"])
+    )
+    result.name = "kept"
+    onnx.save(model, tmp_path / "dropping.onnx")
+    command = [tmp_path / "dropping.onnx", "--image", photo, "--scale", 1 / 255, "--top", 1]
+    found = call(*command, "--target", "B512", "--input-value", "training=false", "--json")
+    assert found.exit_code == 0, found.output
+    ((best,),) = json.loads(found.stdout)["rankings"].values()
+    assert best["index"] == number
+    assert "for input 'training', but it must be of bool" in refused(
+        *command, "--input-value", "training=7"
+    )
+
+
 def test_scales_of_other_quantizers_change_by_themselves(digit, tmp_path):
     """Where the target computes with them they stay; the answer is the same."""
     from onnxruntime.quantization import CalibrationDataReader, quantize_static

@@ -85,6 +85,28 @@ def test_a_file_of_another_quantizer(digits, target):
     assert figures["quantized"] > 0.9
 
 
+def test_inputs_that_are_open_or_always_the_same(digits):
+    """A rate beside the image, and a free batch; the figures are those of the plain network."""
+    model = onnx.load(digits)
+    (result,) = model.graph.output
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "batch"
+    model.graph.input.append(onnx.helper.make_tensor_value_info("rate", 1, []))
+    model.graph.node.append(onnx.helper.make_node("Div", [result.name, "rate"], ["rated"]))
+    result.name = "rated"
+    onnx.save(model, "rated.onnx")
+    with np.load("digits.npz") as data:
+        np.savez("digits.npz", **{model.graph.input[0].name: data["x"], "labels": data["labels"]})
+    command = ["--data", "digits.npz", "--target", TARGET, "--workers", "1", "--json"]
+    figures = [
+        json.loads(CliRunner().invoke(app, ["evaluate", *more, *command]).stdout)["figures"]
+        for more in (
+            [str(digits)], ["rated.onnx", "--input-value", "rate=0.5", "--input-shape", "batch=1"],
+        )
+    ]  # fmt: skip
+    assert figures[0]["float"] == figures[1]["float"] > 0.9
+    assert figures[1]["quantized"] == pytest.approx(figures[0]["quantized"], abs=0.05)
+
+
 def test_an_interrupted_run_goes_on(digits, monkeypatch):
     before = pools.in_processes
     done = []

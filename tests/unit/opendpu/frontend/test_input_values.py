@@ -81,11 +81,39 @@ def test_an_array_says_the_sizes_of_its_input(model: pathlib.Path) -> None:
         ({"sizes": [1, 2, 3]}, r"shape \[3\] for input 'sizes', but the model has \[2\]"),
         ({"mask": np.ones((1, 3, 2, 1))}, r"shape \[1, 3, 2, 1\] for input 'mask'"),
         ({"x": 0}, "has all inputs, and leaves nothing to compute"),
+        (
+            {"sizes": [[n] * (1 + n % 2) for n in range(15)]},
+            r"gives \[\[0\], \[1, 1\], .*… for input 'sizes', but",
+        ),
+        ({"gain": 1e60}, r"gives 1e\+60 for input 'gain', but it must be of float32: numbers from"),
+        ({"gain": -(10**50)}, "for input 'gain', but it must be numbers or bools"),
+        ({"sizes": [4.0, float("nan")]}, "for input 'sizes', but it must be of int64: integers"),
+        ({"sizes": [4.0, 2.0**63]}, "for input 'sizes', but it must be of int64: integers"),
     ],
 )
 def test_what_does_not_fit(model: pathlib.Path, given: dict[str, object], text: str) -> None:
     with pytest.raises(UnsupportedError, match=text):
         load_onnx(model, {"c": 3}, input_values={**VALUES, **given})
+
+
+def test_whole_numbers_may_be_written_as_floats(model: pathlib.Path) -> None:
+    graph = load_onnx(model, {"c": 3}, input_values={**VALUES, "sizes": np.array([4.0, 5.0])})
+    assert graph["y"].shape == (1, 4, 5, 3)
+
+
+def test_a_value_that_is_not_finite_stays_one(model: pathlib.Path) -> None:
+    graph = load_onnx(model, {"c": 3}, input_values={**VALUES, "gain": float("inf")})
+    assert [node.name for node in graph if node.kind == "data"] == ["x"]
+
+
+def test_the_largest_integer_of_a_type(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "clipped.onnx"
+    onnx.save(
+        parse("clipped (float[2] x, int64 most) => (float[2] y) "
+              "{ m = Cast <to = 1> (most) y = Min(x, m) }"), path,
+    )  # fmt: skip
+    graph = load_onnx(path, input_values={"most": np.iinfo(np.int64).max})
+    assert [node.name for node in graph if node.kind == "data"] == ["x"]
 
 
 @pytest.mark.parametrize("ending", [".pt2", ".prototxt"])

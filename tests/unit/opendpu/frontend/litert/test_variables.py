@@ -7,7 +7,7 @@ from tflite_files import Network, agree, options
 
 from opendpu.frontend import load_model
 from opendpu.ops.session import Session
-from opendpu_arch.errors import ModelFormatError
+from opendpu_arch.errors import ModelFormatError, UnsupportedError
 
 
 def handle(net, name):
@@ -62,6 +62,25 @@ def test_a_variable_that_is_set_before_it_is_read_is_no_input(tmp_path, rng):
     np.testing.assert_array_equal(found["positive"], np.maximum(x, 0))
     graph.outputs.remove("positive")
     agree(graph, path, {"x": x})
+
+
+def test_inputs_that_always_have_one_value(tmp_path, rng):
+    """Of a rank that the file gives, a state among them."""
+    net = Network()
+    net.data("x", (1, 3, 4))
+    net.data("gain", ())
+    state = handle(net, "state")
+    read = options("ReadVariable")
+    net.op("READ_VARIABLE", [state], ["old"], read, shape=(1, 3, 4))
+    net.op("MUL", ["x", "gain"], ["m"], options("Mul"), shape=(1, 3, 4))
+    net.op("ADD", ["m", "old"], ["y"], options("Add"), shape=(1, 3, 4))
+    path = net.write(tmp_path / "net.tflite", ["y"])
+    graph = load_model(path, input_values={"gain": 0.25, "state": np.full((1, 3, 4), 2.0)})
+    assert [node.name for node in graph if node.kind == "data"] == ["x"]
+    x = rng.standard_normal((1, 3, 4)).astype(np.float32)
+    np.testing.assert_allclose(Session(graph).run({"x": x})["y"], x / 4 + 2, rtol=1e-6)
+    with pytest.raises(UnsupportedError, match="has input 'gains', but the inputs are: x"):
+        load_model(path, input_values={"gains": 1})
 
 
 def test_a_variable_without_a_name(tmp_path):

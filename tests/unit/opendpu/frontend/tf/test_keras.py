@@ -116,6 +116,28 @@ def test_several_inputs_and_open_dimensions(rng):
     np.testing.assert_allclose(found[0], want, rtol=0, atol=1e-5)
 
 
+def test_inputs_that_always_have_one_value(rng, tmp_path):
+    """Of a live model, its file, and a SavedModel, which names them as its signature."""
+    one, two = tf.keras.Input((6, 6, 2), name="one"), tf.keras.Input((4,), name="two")
+    x = layers.Conv2D(4, 3, padding="same")(one) * layers.Reshape((1, 1, 4))(two)
+    model = seeded(tf.keras.Model([one, two], x), rng)
+    model.save(tmp_path / "net.keras")
+    model.export(tmp_path / "saved", verbose=False)
+    image = rng.normal(size=(1, 6, 6, 2)).astype(np.float32)
+    gains = [0.5, 1.0, -2.0, 3.0]
+    wanted = model([image, np.array([gains], np.float32)]).numpy()
+    for loaded in (
+        load_keras(model, input_values={"two": gains}),
+        load_model(tmp_path / "net.keras", input_values={"two": gains}),
+        load_model(tmp_path / "saved", input_values={"two": [gains]}),
+    ):
+        assert [node.name for node in loaded if node.kind == "data"] == ["one"]
+        (found,) = computed(loaded, [image])
+        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
+    with pytest.raises(UnsupportedError, match="has input 'three', but the inputs are: one"):
+        load_model(tmp_path / "saved", input_values={"three": 1})
+
+
 def test_convolutions_with_groups(rng, tmp_path):
     """Keras has them in functions that XLA shall compile."""
     image = tf.keras.Input((9, 9, 8), name="image")
