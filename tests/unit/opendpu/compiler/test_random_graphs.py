@@ -158,3 +158,7 @@ def test_the_smallest_graph_with_the_same_trouble() -> None:
 
 def test_a_constant_that_begins_as_a_longer_one_of_the_segment() -> None:
     check(draw(393291861).graph, Target.from_name("B64"), 393291861)
+
+
+def test_a_sum_of_maps_whose_fix_points_are_far_apart_is_not_drawn() -> None:
+    check_seed(222521442, products=True)

@@ -4,7 +4,7 @@
 import dataclasses
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from graph_draws import Quantized
 
@@ -23,6 +23,8 @@ LEAST_DEPTH = max(table.WORDS, TERM_WORDS)
 """Of targets with memories of that size, which are banks to the functional simulator."""
 MOST_ELEMENTS = 50_000
 """Of a feature map."""
+FURTHEST = 15
+"""Between fix points of an addition."""
 MOST_MACS = 4_000_000
 """Of a layer."""
 Growth = Callable[["Grower"], str | None]
@@ -89,6 +91,11 @@ class Grower(Quantized):
     def alike(self, name: str) -> list[str]:
         """Return the feature maps of the same shape."""
         return [n for n in self.maps if self.shape(n) == self.shape(name)]
+
+    def can_add(self, names: Sequence[str]) -> bool:
+        """Tell whether the DPU's addition takes the fix points of feature maps."""
+        points = [*map(self.point_of, names)]
+        return max(points) - min(points) <= FURTHEST
 
     def channels(self) -> int:
         """Return a number of channels, often next to a multiple of the channel parallel."""

@@ -163,6 +163,8 @@ def block(g: Grower) -> str | None:
         g.maps.append(name)
     terms = pick.sample([first, name], 2)
     out = g.near(min(map(g.point_of, terms)))
+    if not g.can_add(terms):
+        return None
     return g.add(terms, g.name("add"), out, pick.choice([None, "relu"]))
 
 

@@ -39,6 +39,8 @@ def add(g: Grower) -> str | None:
     terms = [source, *pick.choices(same, k=pick.choice([1, 1, 1, 2, 3]))]
     pick.shuffle(terms)
     out = g.near(min(map(g.point_of, terms)) - 1)
+    if not g.can_add(terms):
+        return None
     return g.add(terms, g.name("add"), out, pick.choice([None, "relu"]))
 
 
@@ -161,6 +163,8 @@ def repeated(g: Grower) -> str | None:
         g.op(small, "reduction_max", size, [source], axis=axes, keep_dims=True)
         other = g.fix(small, point)
     kind, name = pick.choice(["add", "mul"]), g.name("repeated")
+    if kind == "add" and not g.can_add([source, other]):
+        return None
     g.op(name, kind, shape, pick.sample([source, other], 2))
     low = min(point, g.point_of(other))
     product = point + g.point_of(other)
