@@ -308,7 +308,7 @@ def test_build_tools_find_the_library(prefix, model, tmp_path):
         "cmake_minimum_required(VERSION 3.12)\nproject(sample CXX)\n"
         "find_package(xir REQUIRED)\nfind_package(vart REQUIRED COMPONENTS runner util)\n"
         "find_package(vitis_ai_library REQUIRED COMPONENTS graph_runner)\n"
-        f"add_executable(surface {SOURCES}/surface.cpp)\n"
+        f'add_executable(surface "{SOURCES}/surface.cpp")\n'
         "target_link_libraries(surface xir::xir vart::runner vitis_ai_library::graph_runner)\n"
     )
     build = tmp_path / "build"
