@@ -191,7 +191,7 @@ DMA = (
          "issuer.oldest_last & ~self.bus.bresp[1] & ~stop",
          "issuer.oldest_last & ~stop"),
         ("save-strobes-after-a-stop",
-         "self.bus.wstrb.eq(Mux(packer.o.valid, beat.strobe, 0)),",
+         "self.bus.wstrb.eq(Mux(beat.valid, beat.strobe, 0)),",
          "self.bus.wstrb.eq(beat.strobe),"),
     ),
     *mutants(
