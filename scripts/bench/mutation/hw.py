@@ -198,8 +198,8 @@ DMA = (
         "hw/opendpu_hw/engine/save_reader.py",
         "unit/hw/dma/test_save.py",
         ("save-word-on-its-way-not-counted",
-         "room.eq((promised != self.DEPTH) & info.ready),",
-         "room.eq(info.ready),"),
+         "room.eq((promised != self.DEPTH) & reads.ready),",
+         "room.eq(reads.ready),"),
     ),
     *mutants(
         "hw/opendpu_hw/datapath/argmax.py",
