@@ -376,18 +376,24 @@ MISC = (
     ),
 )  # fmt: skip
 
-MEMORY = mutants(
-    "hw/opendpu_hw/memory/banks.py",
-    "unit/hw/test_banks.py",
-    ("banks-misc-reads-while-load-writes",
-     "read_clash.append(m_read & conv_reads & write)",
-     "read_clash.append(m_read & conv_reads & c_write)"),
-    ("banks-conv-takes-the-bias-of-misc",
-     "conv.ready.eq(1), misc.ready.eq(~conv.valid),",
-     "conv.ready.eq(1), misc.ready.eq(1),"),
-    ("banks-load-while-misc-writes",
-     "load_clash[number % 2].append(l_write & computed)",
-     "load_clash[number % 2].append(l_write & c_write)"),
+MEMORY = (
+    *mutants(
+        "hw/opendpu_hw/memory/image_bank_use.py",
+        "unit/hw/test_banks.py",
+        ("banks-misc-reads-while-load-writes",
+         "self.misc_read_refused = self._misc_reads & conv_reads & self._write",
+         "self.misc_read_refused = self._misc_reads & conv_reads & self._conv_writes"),
+        ("banks-load-while-misc-writes",
+         "self.load_refused = self._load_writes & self._computed",
+         "self.load_refused = self._load_writes & self._conv_writes"),
+    ),
+    *mutants(
+        "hw/opendpu_hw/memory/banks.py",
+        "unit/hw/test_banks.py",
+        ("banks-conv-takes-the-bias-of-misc",
+         "conv.ready.eq(1), misc.ready.eq(~conv.valid),",
+         "conv.ready.eq(1), misc.ready.eq(1),"),
+    ),
 )  # fmt: skip
 
 CACHE = mutants(
