@@ -17,8 +17,8 @@ CONTROL = (
          "(queue.some & ~there) | (there & have)",
          "there & have"),
         ("dispatch-tokens-survive-clear",
-         "m.d.sync += [counter.eq(0), some[key].eq(0)]",
-         "m.d.sync += [counter.eq(counter), some[key].eq(some[key])]"),
+         "m.d.sync += [counter.eq(0), some.eq(0)]",
+         "m.d.sync += [counter.eq(counter), some.eq(some)]"),
     ),
     *mutants(
         "hw/opendpu_hw/control/decode.py",
