@@ -127,7 +127,7 @@ class Sequencer(wiring.Component):
             ]
 
     def _watch(self, m, patience, abort, fail):
-        """End a program after END, or when something is wrong; of two reasons the later counts."""
+        """End a program after END, or when something is wrong; the last reason here counts."""
         with m.If(self.ended & self.empty):
             with m.If(self.tokens):
                 fail(Fault.LEFTOVER_TOKEN)

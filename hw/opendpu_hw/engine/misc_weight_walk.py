@@ -49,8 +49,8 @@ class WeightWalk:
         # The word, and where its group, its kernel column and its phase begin.
         self._at_group, self._at_column, self._at_phase, self.at = (
             Signal(self._address_bits, name=f"at{i}") for i in range(4))
-        # Rows from a word's to the last one that a tap may follow, from the top and from this word:
-        # kept, because whether there are any goes far.
+        # Rows of the kernel beyond the next one of the phase, from the top of the kernel and from
+        # this word; negative where there is no next one. Registers, because much logic follows.
         self._rows_left, self._left = (
             Signal(signed(11), reset_less=True),
             Signal(signed(11), name="left", reset_less=True))

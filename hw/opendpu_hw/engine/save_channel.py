@@ -137,7 +137,7 @@ class SaveChannel(wiring.Component):
         """
         m.d.comb += run.fills.eq((run.offset + run.count)[BEAT_SHIFT:].any())
         packed, sending = Signal(), Signal()
-        # From registers, not through the modules between: it goes far.
+        # From registers, not through the modules between: much logic follows.
         m.d.comb += [
             sending.eq(lengths.valid & self.bus.wready), packer.i.valid.eq(packed),
             run.ready.eq(~packed | packer.takes(sending)),
