@@ -38,6 +38,7 @@ class Decode(wiring.Component):
     count : ``Out(32)``
         Instructions handed on.
     fault : ``Out(decode_fault_shape)``
+        What stopped decoding, until the next start.
     """
 
     def __init__(self, target):

@@ -40,10 +40,12 @@ class Registers(wiring.Component):
         A program runs; pulse at its end.
     status : ``In(32)``, fault_instruction : ``In(32)``, fault_addr : ``In(40)``
         What STATUS and FAULT_* read.
-    busy : ``In(1).array(4)``, active_conv, active_misc, tokens : ``In(1)``
-        What the counters count; by :class:`opendpu_arch.isa.Engine`.
+    busy : ``In(1).array(4)``, active_conv, active_misc : ``In(1)``
+        Cycles to count; ``busy`` by :class:`opendpu_arch.isa.Engine`.
     started, ended : ``In(1).array(4)``
-        Instructions of the engines.
+        Pulses to count: an instruction of an engine begins, ends.
+    tokens : ``In(1)``
+        What TOKENS reads.
     """
 
     def __init__(self, target):

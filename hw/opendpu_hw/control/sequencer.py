@@ -38,6 +38,7 @@ class Sequencer(wiring.Component):
     abort : ``Out(1)``
         Engines and queues drop everything.
     stop_fetch : ``Out(1)``
+        Fetch drops everything: END has been decoded, or all is aborted.
     status, fault_instruction, fault_addr : ``Out``
         For the registers; of the last program.
     """
