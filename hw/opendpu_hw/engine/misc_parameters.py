@@ -167,9 +167,10 @@ class MiscParameters(wiring.Component):
         ]
 
     def _biases(self, m, bias_left, new, begin):
-        """Read a word of biases for each channel group, and queue them.
+        """Read a word of biases for each channel group of the job, and queue them.
 
-        Behind the queue there is a register, which a word may reach at once: additions follow.
+        ``bias_left`` becomes whether another one is to be read. Behind the queue there is a
+        register, which a word may reach at once: additions follow.
         """
         head, entry = self._bias_entry(m)
         m.submodules.biases = biases = fifo.SyncFIFO(width=len(head), depth=_BIASES - 1)

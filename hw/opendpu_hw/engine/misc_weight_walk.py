@@ -20,14 +20,14 @@ class WeightWalk:
     weights_left, at : ``Signal()``, ``Signal(address_bits)``
         Whether there is another word, and its address.
     tap : ``Signal(range(taps))``
-        Its place in its entry.
+        Its place in its entry; counted by whoever reads the words, cleared by a new job.
     last_row : ``Signal()``
         It is the last one of its phase.
     entry_done, final : ``Signal()``
         It is the last one of its entry; there is no other one in the job after it.
     moves, go : ``Signal()``
-        The walk goes on: the word is taken, or there is none; the word is taken. ``moves`` does not
-        depend on ``go``.
+        The walk goes on: the word is taken, or there is none; the word is taken. Driven by whoever
+        reads the words; ``moves`` does not depend on ``go``.
     """
 
     def __init__(self, target, *, taps):

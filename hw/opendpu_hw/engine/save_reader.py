@@ -105,13 +105,14 @@ class SaveReader(wiring.Component):
         fields = save_job_fields(self._target)
         return SimpleNamespace(
             job=SimpleNamespace(**{n: Signal(fields[n], name=f"job_{n}") for n in _LASTING}),
-            running=Signal(name="running"), fresh=Signal(name="fresh"),
-            pixel_first=Signal(name="pixel_first"), rows=Signal(10, name="rows"),
+            running=Signal(name="running"),
+            fresh=Signal(name="fresh"),             # the job's first pixel
+            pixel_first=Signal(name="pixel_first"),     # the pixel's first word
+            rows=Signal(10, name="rows"),           # pixels after this one
             rest=Signal(12, name="rest"),           # bytes of the pixel from here on, less one
-            # Of the word, of its pixel.
-            addr=Signal.like(self.read.addr),
+            addr=Signal.like(self.read.addr),       # of the word
             pixel_addr=Signal.like(self.read.addr, name="pixel_addr"),
-            offset=Signal(4, name="offset"))
+            offset=Signal(4, name="offset"))        # of the pixel's first byte in its beat
 
     def _reads(self, m, words):
         """Read words, or make up constant ones, into a queue; return where they are asked for.
