@@ -73,12 +73,12 @@ class Core(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         target = self._target
-        m.submodules.registers = registers = Registers(target)
-        m.submodules.fetch = fetch = Fetch()
-        m.submodules.decode = decode = Decode(target)
-        m.submodules.dispatch = dispatch = Dispatch()
-        m.submodules.sequencer = sequencer = Sequencer()
-        m.submodules.banks = banks = Banks(
+        m.submodules.registers = Registers(target)
+        m.submodules.fetch = Fetch()
+        m.submodules.decode = Decode(target)
+        m.submodules.dispatch = Dispatch()
+        m.submodules.sequencer = Sequencer()
+        m.submodules.banks = Banks(
             target, ultra_ram=self._ultra_ram, vendor=self._vendor,
             weights_late=weights_late(target) if self._double_rate else 0)
         m.submodules.load = load = Load(target)
@@ -89,8 +89,15 @@ class Core(wiring.Component):
         m.submodules.misc = misc = MiscEngine(
             target, vendor=self._vendor, double_rate=self._double_rate, **self._options)
         engines = {Engine.LOAD: load, Engine.SAVE: save, Engine.CONV: conv, Engine.MISC: misc}
+        self._connect_control(m, engines)
+        self._connect_engines(m, engines)
+        self._connect_memory(m, load, save, conv, misc)
+        return m
 
-        # -- control: registers, sequencer, fetch, decode, dispatch -------------------------------
+    def _connect_control(self, m, engines):
+        """Connect registers, sequencer, fetch, decode and dispatch with each other."""
+        registers, fetch, decode = m.submodules.registers, m.submodules.fetch, m.submodules.decode
+        dispatch, sequencer = m.submodules.dispatch, m.submodules.sequencer
         connect(m, flipped(self.control), registers.bus)
         connect(m, flipped(self.instr), fetch.bus)
         connect(m, fetch.words, decode.words)
@@ -103,8 +110,8 @@ class Core(wiring.Component):
             registers.fault_instruction.eq(sequencer.fault_instruction),
             registers.fault_addr.eq(sequencer.fault_addr),
             registers.tokens.eq(dispatch.tokens),
-            registers.active_conv.eq(conv.active),
-            registers.active_misc.eq(misc.active),
+            registers.active_conv.eq(engines[Engine.CONV].active),
+            registers.active_misc.eq(engines[Engine.MISC].active),
             fetch.start.eq(sequencer.begin), fetch.addr.eq(registers.instr_addr),
             fetch.stop.eq(sequencer.stop_fetch),
             decode.start.eq(sequencer.begin), decode.stop.eq(sequencer.abort),
@@ -116,7 +123,10 @@ class Core(wiring.Component):
             sequencer.quiet.eq(fetch.idle & Cat(e.idle for e in engines.values()).all()),
         ]
 
-        # -- engines ------------------------------------------------------------------------------
+    def _connect_engines(self, m, engines):
+        """Connect the engines with control, and count what they do."""
+        registers, decode = m.submodules.registers, m.submodules.decode
+        dispatch, sequencer = m.submodules.dispatch, m.submodules.sequencer
         for e, engine in engines.items():
             connect(m, decode.out[e], dispatch.i[e])
             connect(m, dispatch.o[e], engine.insn)
@@ -136,9 +146,11 @@ class Core(wiring.Component):
                 sequencer.finished[i].eq(dispatch.finished[e]),
             ]
         m.d.sync += self.events.running.eq(sequencer.running)
-        m.d.comb += [load.segments.eq(registers.segments), save.segments.eq(registers.segments)]
+        m.d.comb += [engines[e].segments.eq(registers.segments) for e in (Engine.LOAD, Engine.SAVE)]
 
-        # -- memory -------------------------------------------------------------------------------
+    def _connect_memory(self, m, load, save, conv, misc):
+        """Connect the engines with their buses and with the banks."""
+        extensions, banks = self._target.extensions, m.submodules.banks
         connect(m, flipped(self.load0), load.bus0)
         connect(m, flipped(self.load1), load.bus1)
         connect(m, flipped(self.save0), save.bus0)
@@ -154,11 +166,10 @@ class Core(wiring.Component):
         connect(m, misc.write, banks.misc_write)
         connect(m, misc.weights, banks.misc_weights)
         connect(m, misc.bias, banks.misc_bias)
-        if Extension.TABLE in target.extensions:
+        if Extension.TABLE in extensions:
             connect(m, banks.tables, conv.tables)
             connect(m, banks.tables, misc.tables)
-        if Extension.SCALED in target.extensions:
+        if Extension.SCALED in extensions:
             connect(m, banks.records, conv.records)
             connect(m, banks.records, misc.records)
             connect(m, banks.terms, misc.terms)
-        return m

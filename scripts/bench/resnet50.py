@@ -30,9 +30,14 @@ class Layer:
     stride: int
 
     @property
+    def out_size(self) -> int:
+        """Rows and columns of the result."""
+        return self.size // self.stride
+
+    @property
     def macs(self) -> int:
         """Multiply-accumulates."""
-        return (self.size // self.stride) ** 2 * self.outputs * self.channels * self.taps
+        return self.out_size**2 * self.outputs * self.channels * self.taps
 
     @property
     def taps(self) -> int:
@@ -60,46 +65,68 @@ def convolutions() -> list[Layer]:
     return layers
 
 
-def layer_program(layer: Layer, target: Target) -> list[isa.Instruction]:
-    """Return instructions for one layer: rows in, weights in, CONV, rows out, tile after tile.
+@dataclasses.dataclass(frozen=True)
+class Tile:
+    """What one CONV makes: output rows from ``top`` on, output channels from ``first`` on."""
 
-    Every CONV gives LOAD a token, which the next tile's first LOAD takes; the last one is left.
-    """
-    parallel, lanes, depth = target.pixel_parallel, target.channel_parallel, target.bank_depth
-    groups = math.ceil(layer.channels / lanes)
-    out_size = layer.size // layer.stride
-    taps = layer.taps
-    kernel_w = taps // layer.kernel
-    pad = layer.kernel // 2
-    row_words = layer.size * groups
-    found: list[isa.Instruction] = []
-    for top in range(0, out_size, parallel):
-        rows = min(parallel, out_size - top)
-        in_rows = (rows - 1) * layer.stride + layer.kernel
+    layer: Layer
+    target: Target
+    top: int
+    first: int
+
+    @property
+    def rows(self) -> int:
+        """Output rows."""
+        return min(self.target.pixel_parallel, self.layer.out_size - self.top)
+
+    @property
+    def groups(self) -> int:
+        """Words of a pixel of the input."""
+        return math.ceil(self.layer.channels / self.target.channel_parallel)
+
+    @property
+    def row_words(self) -> int:
+        """Words of a row of the input."""
+        return self.layer.size * self.groups
+
+    @property
+    def slot(self) -> int:
+        """Address of the weights: where those of two tiles fit, the halves of a bank take turns."""
+        parallel, depth = self.target.channel_parallel, self.target.bank_depth
+        fits_twice = self.layer.taps * self.groups * 2 <= depth
+        return self.first // parallel % 2 * (depth // 2) if fits_twice else 0
+
+    def input_loads(self) -> list[isa.Instruction]:
+        """Return LOADs of the input rows, ``stride`` successive ones to a bank."""
+        layer, parallel = self.layer, self.target.pixel_parallel
+        in_rows = (self.rows - 1) * layer.stride + layer.kernel
         levels = math.ceil(in_rows / parallel / layer.stride) * layer.stride
-        assert levels * row_words <= depth, layer
-        loads: list[isa.Instruction] = [
+        assert levels * self.row_words <= self.target.bank_depth, layer
+        return [
             isa.Load(
                 bank_id=r // layer.stride % parallel,
                 bank_addr=(r // layer.stride // parallel * layer.stride + r % layer.stride)
-                * row_words,
+                * self.row_words,
                 channel=layer.channels,
                 length=layer.size,
                 jump_read=layer.channels,
-                jump_write=groups,
+                jump_write=self.groups,
                 reg_id=WORK,
-                ddr_addr=(top * layer.stride + r) * layer.size * layer.channels,
+                ddr_addr=(self.top * layer.stride + r) * layer.size * layer.channels,
             )
             for r in range(in_rows)
         ]
-        for first in range(0, layer.outputs, lanes):
-            size = taps * groups * lanes
-            start = first * size % (1 << 20)
-            slot = first // lanes % 2 * (depth // 2) if taps * groups * 2 <= depth else 0
-            loads += [
+
+    def parameter_loads(self) -> list[isa.Instruction]:
+        """Return LOADs of the weights, a bank a lane, and of the biases."""
+        target, lanes = self.target, self.target.channel_parallel
+        size = self.layer.taps * self.groups * lanes
+        start = self.first * size % (1 << 20)
+        return [
+            *(
                 isa.Load(
                     bank_id=target.convw_base + lane,
-                    bank_addr=slot,
+                    bank_addr=self.slot,
                     channel=min(size, 16384),
                     jump_read=min(size, 16384),
                     jump_write=min(size, 16384) // lanes,
@@ -108,64 +135,88 @@ def layer_program(layer: Layer, target: Target) -> list[isa.Instruction]:
                     ddr_addr=start + lane * size,
                 )
                 for lane in range(lanes)
-            ]
-            loads.append(
-                isa.Load(bank_id=target.bias_bank, bank_addr=first // lanes, channel=lanes,
-                         reg_id=WEIGHTS, ddr_addr=first)
-            )  # fmt: skip
+            ),
+            isa.Load(bank_id=target.bias_bank, bank_addr=self.first // lanes, channel=lanes,
+                     reg_id=WEIGHTS, ddr_addr=self.first),
+        ]  # fmt: skip
+
+    def convolution(self) -> list[isa.Instruction]:
+        """Return CONVINIT and CONV; its results go to the second bank group."""
+        layer, lanes, depth = self.layer, self.target.channel_parallel, self.target.bank_depth
+        kernel_w = layer.taps // layer.kernel
+        pad = layer.kernel // 2
+        bases = [
+            (level * self.row_words * layer.stride - pad * self.groups) % depth
+            for level in range(4)
+        ]
+        return [
+            isa.ConvInit(
+                act_type=isa.ActType.RELU,
+                shift_cut=7 + int(math.log2(layer.taps * layer.channels)) // 2,
+                shift_bias=5,
+                jump_read=self.groups,
+                jump_read_endl=self.row_words,
+                jump_write=1,
+                jump_write_endl=layer.out_size,
+                stride_h=layer.stride,
+                stride_w=layer.stride,
+                kernel_h=layer.kernel,
+                kernel_w=kernel_w,
+                valid_pixel_parallel=self.rows,
+            ),
+            isa.Conv(
+                dpdon=CONV | LOAD,
+                dpdby=CONV | SAVE | LOAD,
+                pad_left=pad if kernel_w > 1 else 0,
+                pad_top=pad if self.top == 0 else 0,
+                pad_right=pad if kernel_w > 1 else 15,
+                pad_bottom=pad,
+                bank_id_in=0,
+                bank_addr_in=bases[0],
+                bank_addr_in_1=bases[1],
+                bank_addr_in_2=bases[2],
+                bank_addr_in_3=bases[3],
+                channel_group=self.groups,
+                channel_offset=self.groups * lanes - layer.channels,
+                length=layer.out_size,
+                bank_id_out=self.target.pixel_parallel,
+                bank_addr_out=0,
+                bank_addr_weights=self.slot,
+                bank_addr_bias=self.first // lanes,
+            ),
+        ]
+
+    def saves(self) -> list[isa.Instruction]:
+        """Return SAVEs of the output rows."""
+        layer = self.layer
+        return [
+            isa.Save(
+                dpdon=SAVE | CONV if row == 0 else SAVE,
+                bank_id=self.target.pixel_parallel + row,
+                channel=self.target.channel_parallel,
+                length=layer.out_size,
+                jump_write=layer.outputs,
+                reg_id=WORK,
+                ddr_addr=(4 << 20) + (self.top + row) * layer.out_size * layer.outputs + self.first,
+            )
+            for row in range(self.rows)
+        ]
+
+
+def layer_program(layer: Layer, target: Target) -> list[isa.Instruction]:
+    """Return instructions for one layer: rows in, weights in, CONV, rows out, tile after tile.
+
+    Every CONV gives LOAD a token, which the next tile's first LOAD takes; the last one is left.
+    """
+    found: list[isa.Instruction] = []
+    for top in range(0, layer.out_size, target.pixel_parallel):
+        for first in range(0, layer.outputs, target.channel_parallel):
+            tile = Tile(layer, target, top, first)
+            loads = [*(tile.input_loads() if first == 0 else ()), *tile.parameter_loads()]
             loads[-1] = dataclasses.replace(loads[-1], dpdby=LOAD | CONV)
-            first_load = dataclasses.replace(loads[0], dpdon=LOAD | CONV) if found else loads[0]
-            found += [first_load, *loads[1:]]
-            loads = []
-            bases = [level * row_words * layer.stride - pad * groups for level in range(4)]
-            found += [
-                isa.ConvInit(
-                    act_type=isa.ActType.RELU,
-                    shift_cut=7 + int(math.log2(taps * layer.channels)) // 2,
-                    shift_bias=5,
-                    jump_read=groups,
-                    jump_read_endl=row_words,
-                    jump_write=1,
-                    jump_write_endl=out_size,
-                    stride_h=layer.stride,
-                    stride_w=layer.stride,
-                    kernel_h=layer.kernel,
-                    kernel_w=kernel_w,
-                    valid_pixel_parallel=rows,
-                ),
-                isa.Conv(
-                    dpdon=CONV | LOAD,
-                    dpdby=CONV | SAVE | LOAD,
-                    pad_left=pad if kernel_w > 1 else 0,
-                    pad_top=pad if top == 0 else 0,
-                    pad_right=pad if kernel_w > 1 else 15,
-                    pad_bottom=pad,
-                    bank_id_in=0,
-                    bank_addr_in=bases[0] % depth,
-                    bank_addr_in_1=bases[1] % depth,
-                    bank_addr_in_2=bases[2] % depth,
-                    bank_addr_in_3=bases[3] % depth,
-                    channel_group=groups,
-                    channel_offset=groups * lanes - layer.channels,
-                    length=out_size,
-                    bank_id_out=parallel,
-                    bank_addr_out=0,
-                    bank_addr_weights=slot,
-                    bank_addr_bias=first // lanes,
-                ),
-            ]
-            found += [
-                isa.Save(
-                    dpdon=SAVE | CONV if row == 0 else SAVE,
-                    bank_id=parallel + row,
-                    channel=lanes,
-                    length=out_size,
-                    jump_write=layer.outputs,
-                    reg_id=WORK,
-                    ddr_addr=(4 << 20) + (top + row) * out_size * layer.outputs + first,
-                )
-                for row in range(rows)
-            ]
+            if found:
+                loads[0] = dataclasses.replace(loads[0], dpdon=LOAD | CONV)
+            found += [*loads, *tile.convolution(), *tile.saves()]
     return found
 
 

@@ -59,8 +59,6 @@ def attribute_docs(kind: type) -> dict[str, str]:
 def page() -> str:
     """Return docs/reference/targets.md."""
     targets = [Target.from_name(name) for name in registered()]
-    docs = attribute_docs(Target)
-    kib = 1024
     lines = [
         "# Targets",
         "",
@@ -80,61 +78,24 @@ def page() -> str:
         "",
         "## Registered",
         "",
-        *table(
-            ["target", "PP", "CP", "ALU PP", "operations a cycle", "fingerprint"],
-            [
-                (
-                    f"`{t.name.rpartition('_')[2]}`",
-                    t.pixel_parallel,
-                    t.channel_parallel,
-                    t.alu_pixel_parallel,
-                    t.peak,
-                    f"`{t.fingerprint:#x}`",
-                )
-                for t in targets
-            ],
-        ),
+        *_registered_table(targets),
         "## Banks",
         "",
         "A bank is `bank_depth` words of CP bytes; all addresses wrap at the end of a bank. Bank",
         "ids count up from the image banks.",
         "",
-        *table(
-            ["target", "image banks", "CONVW", "DWCONVW", "BIAS", "words × bytes", "KiB in all"],
-            [
-                (
-                    f"`{t.name.rpartition('_')[2]}`",
-                    f"0..{t.image_banks - 1} ({t.bank_groups} × {t.pixel_parallel})",
-                    f"{t.convw_base}..{t.dwconvw_bank - 1}",
-                    t.dwconvw_bank,
-                    t.bias_bank,
-                    f"{t.bank_depth} × {t.channel_parallel}",
-                    f"{t.bank_count * t.bank_depth * t.channel_parallel / kib:g}",
-                )
-                for t in targets
-            ],
-        ),
+        *_bank_table(targets),
         "## Fingerprint",
         "",
         "Bits 63:56 are the DPU type (1), 55:48 the ISA version (1), 47:0 the feature code:",
         "",
-        *table(
-            ["bits", "option", "in the registered targets", "meaning"],
-            [
-                (
-                    option_bits(name),
-                    f"`{name}`",
-                    ", ".join(map(str, sorted({int(getattr(t, name)) for t in targets}))),
-                    re.sub(r":\w+:(?=`)", "", docs[name]),
-                )
-                for name in OPTION_VALUES
-            ],
-        ),
+        *_option_table(targets),
         "Bits that no option claims are kept; bit 16 is set in every image we know of.",
         "",
         "### Extensions",
         "",
-        "A target with `table` has one more bank after BIAS, TABLE.",
+        "They add banks after BIAS, in this order: `table` TABLE, `channel` SHIFT, `scaled` SCALE",
+        "and TERM.",
         "",
         *table(
             ["bit", "extension", "meaning"],
@@ -151,3 +112,62 @@ def page() -> str:
         ),
     ]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _registered_table(targets: Sequence[Target]) -> list[str]:
+    """Return the table of what targets have in parallel."""
+    return table(
+        ["target", "PP", "CP", "ALU PP", "operations a cycle", "fingerprint"],
+        [
+            (
+                _short_name(t),
+                t.pixel_parallel,
+                t.channel_parallel,
+                t.alu_pixel_parallel,
+                t.peak,
+                f"`{t.fingerprint:#x}`",
+            )
+            for t in targets
+        ],
+    )
+
+
+def _bank_table(targets: Sequence[Target]) -> list[str]:
+    """Return the table of bank ids and sizes."""
+    return table(
+        ["target", "image banks", "CONVW", "DWCONVW", "BIAS", "words × bytes", "KiB in all"],
+        [
+            (
+                _short_name(t),
+                f"0..{t.image_banks - 1} ({t.bank_groups} × {t.pixel_parallel})",
+                f"{t.convw_base}..{t.dwconvw_bank - 1}",
+                t.dwconvw_bank,
+                t.bias_bank,
+                f"{t.bank_depth} × {t.channel_parallel}",
+                f"{t.bank_count * t.bank_depth * t.channel_parallel / 1024:g}",
+            )
+            for t in targets
+        ],
+    )
+
+
+def _option_table(targets: Sequence[Target]) -> list[str]:
+    """Return the table of options in the fingerprint, explained as in :class:`Target`."""
+    docs = attribute_docs(Target)
+    return table(
+        ["bits", "option", "in the registered targets", "meaning"],
+        [
+            (
+                option_bits(name),
+                f"`{name}`",
+                ", ".join(map(str, sorted({int(getattr(t, name)) for t in targets}))),
+                re.sub(r":\w+:(?=`)", "", docs[name]),
+            )
+            for name in OPTION_VALUES
+        ],
+    )
+
+
+def _short_name(target: Target) -> str:
+    """Return a target's short name as Markdown."""
+    return f"`{target.name.rpartition('_')[2]}`"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The host's registers (``opendpu_arch.regs``) behind AXI4-Lite.
 
-What the host writes is read back from a memory of LUTs, which a multiplexer of all registers costs
-more than; flip-flops keep what something needs.
+What the host writes is read back from a memory of LUTs, which costs less than a multiplexer of all
+registers; flip-flops keep what the hardware needs.
 """
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, unsigned
@@ -20,7 +20,8 @@ ADDR_WIDTH = 12
 _COUNTERS = ("BUSY_LOAD", "BUSY_SAVE", "BUSY_CONV", "BUSY_MISC", "ACTIVE_CONV", "ACTIVE_MISC")
 #: Reset value of HP: 7 bursts, 16 beats, as AMD's driver writes.
 _HP = 0x07070F0F
-#: Bits of a register's number that tell stored ones apart; of a number that others share.
+#: Lowest bits of a register's number: those that tell stored registers apart; those that choose
+#: in a group of others.
 _STORED_BITS, _GROUP_BITS = 6, 4
 
 
@@ -39,10 +40,12 @@ class Registers(wiring.Component):
         A program runs; pulse at its end.
     status : ``In(32)``, fault_instruction : ``In(32)``, fault_addr : ``In(40)``
         What STATUS and FAULT_* read.
-    busy : ``In(1).array(4)``, active_conv, active_misc, tokens : ``In(1)``
-        What the counters count; by :class:`opendpu_arch.isa.Engine`.
+    busy : ``In(1).array(4)``, active_conv, active_misc : ``In(1)``
+        Cycles to count; ``busy`` by :class:`opendpu_arch.isa.Engine`.
     started, ended : ``In(1).array(4)``
-        Instructions of the engines.
+        Pulses to count: an instruction of an engine begins, ends.
+    tokens : ``In(1)``
+        What TOKENS reads.
     """
 
     def __init__(self, target):
@@ -58,42 +61,37 @@ class Registers(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        target = self._target
         m.submodules.slave = slave = AxiLiteSlave(addr_width=ADDR_WIDTH)
         wiring.connect(m, wiring.flipped(self.bus), slave.bus)
+        stored = _Stored(slave)
+        readable = self._control(m, slave, stored)
+        self._addresses(m, stored)
+        readable |= self._counters(m) | self._state() | self._constants()
+        values = {_number(name): Const(value, 32) if isinstance(value, int) else value
+                  for name, value in readable.items()}
+        missing = {r.offset >> 2 for r in regs.registers_of(self._target.extensions)} ^ (
+            set(values) | set(stored.resets))
+        if missing:
+            raise RuntimeError(
+                f"registers without hardware, or the reverse: {sorted(4 * n for n in missing)}")
+        m.d.comb += slave.read_data.eq(_read(m, slave, values) | stored.read(m))
+        return m
 
-        readable = {}           # what is not stored
-        stored = {}             # reset values
-
-        def at(name):
-            return regs.OFFSET[name] >> 2
-
-        def writable(name, init=0, used=32):
-            """Store a register; return its lowest bits, if any are used."""
-            stored[at(name)] = init
-            if not used:
-                return None
-            register = Signal(used, name=name.lower(), init=init & (1 << used) - 1)
-            with m.If(slave.write & (slave.write_addr == at(name))):
-                for low in range(0, used, 8):
-                    part = slice(low, min(low + 8, used))
-                    with m.If(slave.write_strobe[low // 8]):
-                        m.d.sync += register[part].eq(slave.write_data[part])
-            return register
-
-        # -- start, done, interrupt ---------------------------------------------------------------
+    def _control(self, m, slave, stored):
+        """Start programs and raise the interrupt; return what its registers read."""
         done = Signal()
         isr = Signal()
-        gie, ier = writable("GIE", used=1), writable("IER", used=1)
-        write_ctrl = slave.write & (slave.write_addr == at("AP_CTRL")) & slave.write_strobe[0]
+        gie, ier = stored.add(m, "GIE", used=1), stored.add(m, "IER", used=1)
+        write_ctrl = (slave.write & (slave.write_addr == _number("AP_CTRL"))
+                      & slave.write_strobe[0])
         m.d.comb += [
             self.start.eq(write_ctrl & slave.write_data[0] & ~self.running),
             self.interrupt.eq(isr & gie[0]),
         ]
-        with m.If(slave.read & (slave.read_addr == at("AP_CTRL"))):
+        with m.If(slave.read & (slave.read_addr == _number("AP_CTRL"))):
             m.d.sync += done.eq(0)
         for name in ("ISR", "IRQ_CLEAR"):
-            with m.If(slave.write & (slave.write_addr == at(name)) & slave.write_strobe[0]
+            with m.If(slave.write & (slave.write_addr == _number(name)) & slave.write_strobe[0]
                       & slave.write_data[0]):
                 m.d.sync += isr.eq(0)
         with m.If(self.finished):
@@ -102,25 +100,28 @@ class Registers(wiring.Component):
                 m.d.sync += isr.eq(1)
         with m.If(self.start):
             m.d.sync += done.eq(0)
-        readable["AP_CTRL"] = Cat(self.running, done, ~self.running, ~self.running)
-        readable["ISR"] = isr
-        readable["IRQ_CLEAR"] = 0
+        return {
+            "AP_CTRL": Cat(self.running, done, ~self.running, ~self.running), "ISR": isr,
+            "IRQ_CLEAR": 0,
+        }
 
-        # -- addresses ----------------------------------------------------------------------------
+    def _addresses(self, m, stored):
+        """Store where the program and its segments are, and what is only read back."""
         for name in ("PROF_ENA", "PROF_ADDR_L", "PROF_ADDR_H"):
-            writable(name, used=0)
-        writable("HP", _HP, used=0)
+            stored.add(m, name, used=0)
+        stored.add(m, "HP", _HP, used=0)
         high = ADDRESS_WIDTH - 32
-        m.d.comb += self.instr_addr.eq(Cat(writable("INSTR_ADDR_L"),
-                                           writable("INSTR_ADDR_H", used=high)))
+        m.d.comb += self.instr_addr.eq(Cat(
+            stored.add(m, "INSTR_ADDR_L"), stored.add(m, "INSTR_ADDR_H", used=high)))
         for i in range(MAX_ADDRESS_REGISTERS):
             m.d.comb += [
-                self.segments[i].base.eq(Cat(writable(f"ADDR_{i}_L"),
-                                             writable(f"ADDR_{i}_H", used=high))),
-                self.segments[i].size.eq(writable(f"SEGMENT_SIZE_{i}")),
+                self.segments[i].base.eq(Cat(
+                    stored.add(m, f"ADDR_{i}_L"), stored.add(m, f"ADDR_{i}_H", used=high))),
+                self.segments[i].size.eq(stored.add(m, f"SEGMENT_SIZE_{i}")),
             ]
 
-        # -- counters -----------------------------------------------------------------------------
+    def _counters(self, m):
+        """Count cycles and instructions of a program; return what the registers read."""
         def counter(name, condition, width=32):
             register = Signal(width, name=name.lower())
             with m.If(self.start):
@@ -130,22 +131,28 @@ class Registers(wiring.Component):
             return register
 
         cycles = counter("cycle", self.running, 64)
-        readable["CYCLE_L"], readable["CYCLE_H"] = cycles[:32], cycles[32:]
+        found = {"CYCLE_L": cycles[:32], "CYCLE_H": cycles[32:]}
         conditions = [*self.busy, self.active_conv, self.active_misc]
         for name, condition in zip(_COUNTERS, conditions, strict=True):
-            readable[name] = counter(name, self.running & condition)
+            found[name] = counter(name, self.running & condition)
         for number, engine in enumerate(("LOAD", "SAVE", "CONV", "MISC")):
-            readable[f"{engine}_START"] = counter(f"{engine}_START", self.started[number])
-            readable[f"{engine}_END"] = counter(f"{engine}_END", self.ended[number])
-        readable["STATUS"] = self.status
-        readable["FAULT_INSTRUCTION"] = self.fault_instruction
-        readable["FAULT_ADDR_L"] = self.fault_addr[:32]
-        readable["FAULT_ADDR_H"] = self.fault_addr[32:]
-        readable["TOKENS"] = self.tokens
+            found[f"{engine}_START"] = counter(f"{engine}_START", self.started[number])
+            found[f"{engine}_END"] = counter(f"{engine}_END", self.ended[number])
+        return found
 
-        # -- constants ----------------------------------------------------------------------------
+    def _state(self):
+        """Return what registers read that show what others know."""
+        return {
+            "STATUS": self.status, "FAULT_INSTRUCTION": self.fault_instruction,
+            "FAULT_ADDR_L": self.fault_addr[:32], "FAULT_ADDR_H": self.fault_addr[32:],
+            "TOKENS": self.tokens,
+        }
+
+    def _constants(self):
+        """Return the values of registers that never change."""
+        target = self._target
         parallel = target.channel_parallel & 0xF
-        readable |= {
+        return {
             "SYS": regs.IP_VERSION << 24 | 1 << 16 | 1, "TIMESTAMP": 0, "FREQ": 0,
             "GIT_COMMIT_ID": 0, "COMMIT_TIME": 0, "SUB_VERSION": 0,
             "LOAD_CONFIG": (parallel | int(target.load_mean) << 4
@@ -153,39 +160,43 @@ class Registers(wiring.Component):
             "SAVE_CONFIG": parallel,
             "FINGERPRINT_L": target.fingerprint & 0xFFFFFFFF,
             "FINGERPRINT_H": target.fingerprint >> 32,
+            **({"EXTENSIONS": sum(1 << e for e in target.extensions)}
+               if target.extensions else {}),
         }
-        if target.extensions:
-            readable["EXTENSIONS"] = sum(1 << e for e in target.extensions)
-        values = {at(name): Const(value, 32) if isinstance(value, int) else value
-                  for name, value in readable.items()}
-        missing = {r.offset >> 2 for r in regs.registers_of(target.extensions)} ^ (
-            set(values) | set(stored))
-        if missing:
-            raise RuntimeError(
-                f"registers without hardware, or the reverse: {sorted(4 * n for n in missing)}")
-        m.d.comb += slave.read_data.eq(self._others(m, slave, values) | self._stored(
-            m, slave, stored))
-        return m
 
-    @staticmethod
-    def _others(m, slave, values):
-        """Return what is read of registers that are not stored, else zero."""
-        group = slave.read_addr[_GROUP_BITS:]
-        result = 0
-        for number in sorted({n >> _GROUP_BITS for n in values}):
-            chosen = Signal(32, name=f"group_{number}")
-            m.d.comb += chosen.eq(choose(slave.read_addr[:_GROUP_BITS], [
-                values.get((number << _GROUP_BITS) + n, Const(0))
-                for n in range(1 << _GROUP_BITS)]))
-            result = result | Mux(group == number, chosen, 0)
-        return result
 
-    @staticmethod
-    def _stored(m, slave, stored):
-        """Return what is read of stored registers, else zero."""
-        places = 1 << _STORED_BITS
-        resets = {n % places: value for n, value in stored.items() if value}
-        if len({n % places for n in stored}) != len(stored):
+class _Stored:
+    """Registers that the host writes and reads back, in a memory.
+
+    Attributes
+    ----------
+    resets : dict of int to int
+        Reset values by the registers' numbers.
+    """
+
+    def __init__(self, slave):
+        self._slave = slave
+        self.resets = {}
+
+    def add(self, m, name, init=0, used=32):
+        """Store a register; return flip-flops of its lowest ``used`` bits, None without any."""
+        slave, number = self._slave, _number(name)
+        self.resets[number] = init
+        if not used:
+            return None
+        register = Signal(used, name=name.lower(), init=init & (1 << used) - 1)
+        with m.If(slave.write & (slave.write_addr == number)):
+            for low in range(0, used, 8):
+                part = slice(low, min(low + 8, used))
+                with m.If(slave.write_strobe[low // 8]):
+                    m.d.sync += register[part].eq(slave.write_data[part])
+        return register
+
+    def read(self, m):
+        """Build the memory; return what is read of its registers, of others zero."""
+        slave, places = self._slave, 1 << _STORED_BITS
+        resets = {n % places: value for n, value in self.resets.items() if value}
+        if len({n % places for n in self.resets}) != len(self.resets):
             raise RuntimeError("two stored registers have one place")
         m.submodules.storage = storage = memory.Memory(shape=unsigned(32), depth=places, init=[])
         writer, reader = storage.write_port(granularity=8), storage.read_port(domain="comb")
@@ -197,7 +208,7 @@ class Registers(wiring.Component):
         here = [Signal(name=f"{way}s_stored") for way in ("read", "write")]
         for signal, number in zip(here, (slave.read_addr, slave.write_addr), strict=True):
             with m.Switch(number):
-                with m.Case(*stored):
+                with m.Case(*self.resets):
                     m.d.comb += signal.eq(1)
         stores = slave.write & here[1]
         value = 0
@@ -211,3 +222,21 @@ class Registers(wiring.Component):
             reader.addr.eq(slave.read_addr[:_STORED_BITS]),
         ]
         return Mux(here[0], reader.data, 0)
+
+
+def _number(name):
+    """Return the number of a register: its offset in words."""
+    return regs.OFFSET[name] >> 2
+
+
+def _read(m, slave, values):
+    """Return what is read of registers that are not stored, of others zero."""
+    group = slave.read_addr[_GROUP_BITS:]
+    result = 0
+    for number in sorted({n >> _GROUP_BITS for n in values}):
+        chosen = Signal(32, name=f"group_{number}")
+        m.d.comb += chosen.eq(choose(slave.read_addr[:_GROUP_BITS], [
+            values.get((number << _GROUP_BITS) + n, Const(0))
+            for n in range(1 << _GROUP_BITS)]))
+        result = result | Mux(group == number, chosen, 0)
+    return result

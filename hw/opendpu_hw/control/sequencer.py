@@ -38,6 +38,7 @@ class Sequencer(wiring.Component):
     abort : ``Out(1)``
         Engines and queues drop everything.
     stop_fetch : ``Out(1)``
+        Fetch drops everything: END has been decoded, or all is aborted.
     status, fault_instruction, fault_addr : ``Out``
         For the registers; of the last program.
     """
@@ -65,30 +66,9 @@ class Sequencer(wiring.Component):
         engine = Signal(4)
         patience = Signal(range(self.PATIENCE + 1))
         m.d.comb += self.status.eq(Cat(cause, engine, cause != 0))
-
-        # -- which instruction, and where: cleared by a register of its own, as after reset --------
-        fresh = Signal(init=1)
+        fresh = Signal(init=1)              # a program begins, or the DPU
         failed = Signal()                   # in this cycle
-        ended = [Signal(32, name=f"ended_{e.name.lower()}", reset_less=True)
-                 for e in self.FAULTING]
-        valid = Cat(fault.valid for fault in self.engine_faults)
-        number = self.decode_fault.number & (
-            self.decode_fault.valid & ~valid.any()).replicate(32)
-        addr = Const(0)
-        for i, fault in enumerate(self.engine_faults):
-            mine = fault.valid & ~valid[i + 1:].any()
-            number = number | (ended[i] & mine.replicate(32))
-            addr = addr | (fault.addr & mine.replicate(ADDRESS_WIDTH))
-            with m.If(self.finished[i]):
-                m.d.sync += ended[i].eq(ended[i] + 1)
-        with m.If(failed):
-            m.d.sync += [self.fault_instruction.eq(number), self.fault_addr.eq(addr)]
-        m.d.sync += fresh.eq(0)
-        with m.If(fresh):
-            m.d.sync += [
-                *(count.eq(0) for count in ended), self.fault_instruction.eq(0),
-                self.fault_addr.eq(0),
-            ]
+        self._record(m, failed, fresh)
 
         def abort():
             m.d.sync += self.abort.eq(1)
@@ -115,25 +95,53 @@ class Sequencer(wiring.Component):
             with m.State("Go"):
                 m.next = "Run"
             with m.State("Run"):
-                with m.If(self.ended & self.empty):
-                    with m.If(self.tokens):
-                        fail(Fault.LEFTOVER_TOKEN)
-                    with m.Else():
-                        abort()
-                with m.If(self.stuck & (self.ended | self.blocked)):
-                    m.d.sync += patience.eq(patience + 1)
-                    with m.If(patience == self.PATIENCE):
-                        fail(Fault.DEADLOCK)
-                with m.Else():
-                    m.d.sync += patience.eq(0)
-                with m.If(self.decode_fault.valid):
-                    fail(self.decode_fault.cause)
-                for e, fault in zip(self.FAULTING, self.engine_faults, strict=True):
-                    with m.If(fault.valid):
-                        fail(fault.cause, who=e)
+                self._watch(m, patience, abort, fail)
             with m.State("Abort"):
                 with m.If(self.quiet & self.empty):
                     m.d.comb += self.done.eq(1)
                     m.d.sync += self.running.eq(0)
                     m.next = "Idle"
         return m
+
+    def _record(self, m, failed, fresh):
+        """Keep which instruction failed and where; forgotten a cycle after ``fresh``."""
+        ended = [Signal(32, name=f"ended_{e.name.lower()}", reset_less=True)
+                 for e in self.FAULTING]
+        valid = Cat(fault.valid for fault in self.engine_faults)
+        number = self.decode_fault.number & (
+            self.decode_fault.valid & ~valid.any()).replicate(32)
+        addr = Const(0)
+        for i, fault in enumerate(self.engine_faults):
+            mine = fault.valid & ~valid[i + 1:].any()
+            number = number | (ended[i] & mine.replicate(32))
+            addr = addr | (fault.addr & mine.replicate(ADDRESS_WIDTH))
+            with m.If(self.finished[i]):
+                m.d.sync += ended[i].eq(ended[i] + 1)
+        with m.If(failed):
+            m.d.sync += [self.fault_instruction.eq(number), self.fault_addr.eq(addr)]
+        # Cleared by a register of its own, as after reset.
+        m.d.sync += fresh.eq(0)
+        with m.If(fresh):
+            m.d.sync += [
+                *(count.eq(0) for count in ended), self.fault_instruction.eq(0),
+                self.fault_addr.eq(0),
+            ]
+
+    def _watch(self, m, patience, abort, fail):
+        """End a program after END, or when something is wrong; the last reason here counts."""
+        with m.If(self.ended & self.empty):
+            with m.If(self.tokens):
+                fail(Fault.LEFTOVER_TOKEN)
+            with m.Else():
+                abort()
+        with m.If(self.stuck & (self.ended | self.blocked)):
+            m.d.sync += patience.eq(patience + 1)
+            with m.If(patience == self.PATIENCE):
+                fail(Fault.DEADLOCK)
+        with m.Else():
+            m.d.sync += patience.eq(0)
+        with m.If(self.decode_fault.valid):
+            fail(self.decode_fault.cause)
+        for e, fault in zip(self.FAULTING, self.engine_faults, strict=True):
+            with m.If(fault.valid):
+                fail(fault.cause, who=e)

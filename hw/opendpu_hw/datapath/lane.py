@@ -56,7 +56,8 @@ class Lane(wiring.Component):
 
     Members
     -------
-    x, w, step, first, complete : as that has them
+    x, w, step, first, complete
+        See :func:`opendpu_hw.datapath.accumulators.sum_members`.
     enter : ``In(1)``
         For ``xilinx``, but not with ``double_rate``: ``w`` is a step's.
     column : ``In(8)``
@@ -108,37 +109,16 @@ class Lane(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        pixels, inputs = self._target.pixel_parallel, self._target.input_channel_parallel
-        m.submodules.sums = sums = self._sums()
-        m.d.comb += [
-            *(sums.x[p][i].eq(row[i]) for p, row in enumerate(self.x) for i in range(inputs)),
-            *(sums.w[i].eq(self.w[i]) for i in range(inputs)),
-            sums.step.eq(self.step), sums.first.eq(self.first), sums.complete.eq(self.complete),
-        ]
-        if hasattr(sums, "enter"):
-            m.d.comb += sums.enter.eq(self.enter)
-        if hasattr(sums, "take"):
-            m.d.comb += sums.take.eq(self.column[0])
-        offset = Signal(signed(BIASED_WIDTH), reset_less=True)
-        shift_bias, scale = self.shift_bias, self.scale
-        if self._channels:
-            shift_bias, scale = self._own_shifts(m)
-        with m.If(self.prepare):
-            m.d.sync += offset.eq((self.bias << shift_bias)[:BIASED_WIDTH].as_signed())
-        stages = Requantizer.STAGES
-        last = self.column[stages + 1]
-        if self._scaled:
-            last = last & ~self.steps.skip
-            fixed = self._fixed_point(m, sums)
-        stage = self.column[:stages] | self.column[1:stages + 1]
+        sums = self._connect_sums(m)
+        offset, scale = self._offset_and_scale(m)
+        fixed = self._fixed_point(m, sums) if self._scaled else None
+        stage = self.column[:Requantizer.STAGES] | self.column[1:Requantizer.STAGES + 1]
         products = self._products(m, sums, offset, stage) if self._double_leaky else None
-        for j in range(pixels // 2):
+        for j in range(self._target.pixel_parallel // 2):
             m.submodules[f"requantizer{j}"] = requantizer = Requantizer(
                 leaky=self._target.conv_leaky_relu, block=self._leaky_blocks,
                 vendor=self._vendor, double_rate=self._double_leaky)
-            even = Signal(signed(8), name=f"even{j}", reset_less=True)
-            y_even = Signal(signed(8), name=f"y{2 * j}", reset_less=True)
-            y_odd = Signal(signed(8), name=f"y{2 * j + 1}", reset_less=True)
+            y = [Signal(signed(8), name=f"y{p}", reset_less=True) for p in (2 * j, 2 * j + 1)]
             if products:
                 product, negative = products[j]
                 m.d.comb += [requantizer.product.eq(product), requantizer.negative.eq(negative)]
@@ -151,47 +131,90 @@ class Lane(wiring.Component):
             m.d.comb += [
                 requantizer.stage.eq(stage),
                 requantizer.scale.eq(scale), requantizer.act.eq(self.act),
-                self.y[2 * j].eq(y_even), self.y[2 * j + 1].eq(y_odd),
+                self.y[2 * j].eq(y[0]), self.y[2 * j + 1].eq(y[1]),
             ]
             if hasattr(requantizer, "early_leaky"):
                 m.d.comb += requantizer.early_leaky.eq(self.leaky)
-            with m.If(self.column[stages]):
-                m.d.sync += even.eq(requantizer.y)
-            if self._scaled:
-                with m.If(self.steps.finish):
-                    m.d.sync += [y_even.eq(fixed.y[2 * j]), y_odd.eq(fixed.y[2 * j + 1])]
-            if not self._tables:
-                with m.If(last):
-                    m.d.sync += [y_even.eq(even), y_odd.eq(requantizer.y)]
-                continue
-            m.submodules[f"table{j}"] = ram = TableRam()
-            wiring.connect(m, wiring.flipped(self.tables), ram.write)
-            tabled = self.table != 0
-            m.d.comb += [
-                ram.en.eq(tabled & (self.column[stages] | self.column[stages + 1])),
-                ram.table.eq(self.table), ram.index.eq(requantizer.y),
-            ]
-            if self._scaled and j == 0:
-                with m.If(self.steps.look_up):
-                    m.d.comb += [ram.en.eq(1), ram.table.eq(self.steps.table),
-                                 ram.index.eq(fixed.result)]
-                m.d.comb += fixed.entry.eq(ram.entry)
-            with m.If(last):
-                with m.If(tabled):
-                    m.d.sync += even.eq(ram.entry)
-                with m.Else():
-                    m.d.sync += [y_even.eq(even), y_odd.eq(requantizer.y)]
-            with m.If(self.late):
-                m.d.sync += [y_even.eq(even), y_odd.eq(ram.entry)]
+            self._keep_results(m, j, requantizer, fixed, y)
         return m
 
+    def _connect_sums(self, m):
+        """Build the sums and feed them."""
+        inputs = self._target.input_channel_parallel
+        m.submodules.sums = sums = self._sums()
+        m.d.comb += [
+            *(sums.x[p][i].eq(row[i]) for p, row in enumerate(self.x) for i in range(inputs)),
+            *(sums.w[i].eq(self.w[i]) for i in range(inputs)),
+            sums.step.eq(self.step), sums.first.eq(self.first), sums.complete.eq(self.complete),
+        ]
+        if hasattr(sums, "enter"):
+            m.d.comb += sums.enter.eq(self.enter)
+        if hasattr(sums, "take"):
+            m.d.comb += sums.take.eq(self.column[0])
+        return sums
+
     def _sums(self):
+        """Return what makes the sums on this vendor's devices."""
         if self._vendor != "xilinx":
             return Accumulators(self._target, registered=self._vendor == "ecp5")
         if self._double_rate:
             return DoubleRateCascades(
                 self._target, vendor=self._vendor, sums=self._scaled or not self._double_leaky)
         return Cascades(self._target, vendor=self._vendor)
+
+    def _offset_and_scale(self, m):
+        """Return bias · 2^shift_bias, from the cycle after ``prepare``, and the scale."""
+        offset = Signal(signed(BIASED_WIDTH), reset_less=True)
+        shift_bias, scale = self.shift_bias, self.scale
+        if self._channels:
+            shift_bias, scale = self._own_shifts(m)
+        with m.If(self.prepare):
+            m.d.sync += offset.eq((self.bias << shift_bias)[:BIASED_WIDTH].as_signed())
+        return offset, scale
+
+    def _keep_results(self, m, j, requantizer, fixed, y):
+        """Keep the results of two pixels in ``y`` until the next column's.
+
+        The even one waits for the odd one, and both for their entries if there is a table.
+        """
+        stages = Requantizer.STAGES
+        even = Signal(signed(8), name=f"even{j}", reset_less=True)
+        with m.If(self.column[stages]):
+            m.d.sync += even.eq(requantizer.y)
+        last = self.column[stages + 1]
+        if self._scaled:
+            last = last & ~self.steps.skip
+            with m.If(self.steps.finish):
+                m.d.sync += [y[0].eq(fixed.y[2 * j]), y[1].eq(fixed.y[2 * j + 1])]
+        if not self._tables:
+            with m.If(last):
+                m.d.sync += [y[0].eq(even), y[1].eq(requantizer.y)]
+            return
+        tabled = self.table != 0
+        ram = self._table(m, j, requantizer, fixed, tabled)
+        with m.If(last):
+            with m.If(tabled):
+                m.d.sync += even.eq(ram.entry)
+            with m.Else():
+                m.d.sync += [y[0].eq(even), y[1].eq(requantizer.y)]
+        with m.If(self.late):
+            m.d.sync += [y[0].eq(even), y[1].eq(ram.entry)]
+
+    def _table(self, m, j, requantizer, fixed, tabled):
+        """Look up the results of two pixels; the multiplier's results share the first table."""
+        stages = Requantizer.STAGES
+        m.submodules[f"table{j}"] = ram = TableRam()
+        wiring.connect(m, wiring.flipped(self.tables), ram.write)
+        m.d.comb += [
+            ram.en.eq(tabled & (self.column[stages] | self.column[stages + 1])),
+            ram.table.eq(self.table), ram.index.eq(requantizer.y),
+        ]
+        if self._scaled and j == 0:
+            with m.If(self.steps.look_up):
+                m.d.comb += [ram.en.eq(1), ram.table.eq(self.steps.table),
+                             ram.index.eq(fixed.result)]
+            m.d.comb += fixed.entry.eq(ram.entry)
+        return ram
 
     def _products(self, m, sums, offset, stage):
         """Return, by pixel pair, what requantizers begin with, and its sign."""

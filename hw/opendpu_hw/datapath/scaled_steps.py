@@ -82,24 +82,34 @@ class ScaledSteps(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        target, steps = self._target, self.steps
-        pixels, first = self._pixels, latency.RECORD_READ
-
-        # -- pulse n: a column's sums were complete n cycles ago -----------------------------------
+        steps, first = self.steps, latency.RECORD_READ
+        # Pulse n: a column's sums were complete n cycles ago.
         pulses = Signal(first + _LIMIT + 1)
         pulse = Signal(first + _LIMIT + 2)
         m.d.comb += pulse.eq(Cat(self.captured & self.scaled, pulses))
         m.d.sync += pulses.eq(pulse)
 
-        m.submodules.common = common = CommonRam(target)
+        m.submodules.common = common = CommonRam(self._target)
         wiring.connect(m, wiring.flipped(self.write), common.write)
         m.d.comb += [
             common.en.eq(pulse[0]), common.record.eq(self.record),
             steps.read.eq(pulse[0]), steps.record.eq(self.record),
             steps.late.eq(pulse[1]), steps.multiply.eq(pulse[first + 1]),
         ]
+        table = self._carry_parameters(m, pulse, common)
+        going, last = self._take_turns(m, pulse)
+        gone, lasted = (Signal(latency.FIXED_POINT + 1, name=name) for name in ("gone", "lasted"))
+        m.d.sync += [gone.eq(Cat(going, gone)), lasted.eq(Cat(last, lasted))]
+        m.d.comb += self.busy.eq(pulses.any() | going | gone.any() | lasted.any())
+        self._gather(m, gone, lasted, table)
+        return m
 
-        # -- parameters go along: each hop keeps them until the next column's, two cycles at least -
+    def _carry_parameters(self, m, pulse, common):
+        """Take the parameters of a column along; return its table's number when results come.
+
+        Each hop keeps them until the next column's, two cycles at least.
+        """
+        steps, first = self.steps, latency.RECORD_READ
         carried = data.StructLayout({
             "common": COMMON_SHAPE,
             **({"table": SELECT_BITS} if self._tables else {})})
@@ -115,12 +125,7 @@ class ScaledSteps(wiring.Component):
             with m.If(pulse[n]):
                 m.d.sync += later.eq(here)
             kept[n + 1] = here = later
-        shifts = common.shifts
-        for n in (first, 4, 6, first + _SHIFT - 1):
-            later = Signal(shifts_shape(target), name=f"shifts{n}", reset_less=True)
-            with m.If(pulse[n]):
-                m.d.sync += later.eq(shifts)
-            shifts = later
+        shifts = self._carried_shifts(m, pulse, common.shifts)
         # Rounding is asked for between two hops.
         once = Signal(reset_less=True)
         with m.If(pulse[first + _ROUND - 1]):
@@ -132,42 +137,7 @@ class ScaledSteps(wiring.Component):
             steps.low.eq(kept[first + _LIMIT].common.low),
             steps.high.eq(kept[first + _LIMIT].common.high),
         ]
-
-        # -- turns ---------------------------------------------------------------------------------
-        turn, going, last = Signal(range(pixels)), Signal(), Signal()
-        m.d.comb += [steps.select.eq(turn), last.eq(going & (turn == pixels - 1))]
-        with m.If(pulse[first - 1]):
-            m.d.sync += [turn.eq(0), going.eq(1)]
-        with m.Elif(going):
-            m.d.sync += [turn.eq(turn + 1), going.eq(~last)]
-
-        # -- results -------------------------------------------------------------------------------
-        gone, lasted = (Signal(latency.FIXED_POINT + 1, name=name) for name in ("gone", "lasted"))
-        m.d.sync += [gone.eq(Cat(going, gone)), lasted.eq(Cat(last, lasted))]
-        due = latency.FIXED_POINT - 1           # bit: the result is there
-        m.d.comb += self.busy.eq(pulses.any() | going | gone.any() | lasted.any())
-        if self._tables:
-            entry = kept[first + _LIMIT + 1].table
-            tabled = entry != 0
-
-            def with_table(name, pulse):
-                """Delay a pulse if the column has a table; the next one's may be known by then."""
-                later = Signal(name=f"{name}_later")
-                m.d.sync += later.eq(pulse & tabled)
-                return later | (pulse & ~tabled)
-
-            m.d.comb += [
-                steps.look_up.eq(gone[due] & tabled), steps.table.eq(entry),
-                steps.gather.eq(with_table("gather", gone[due])),
-                steps.finish.eq(with_table("finish", lasted[due])),
-                self.begin.eq(with_table("begin", lasted[due - 1])),
-            ]
-        else:
-            m.d.comb += [
-                steps.gather.eq(gone[due]), steps.finish.eq(lasted[due]),
-                self.begin.eq(lasted[due - 1]),
-            ]
-        return m
+        return kept[first + _LIMIT + 1].table if self._tables else None
 
     def _carried_table(self, m, pulse):
         """Return the table of the column whose record is there with pulse 1."""
@@ -177,3 +147,51 @@ class ScaledSteps(wiring.Component):
         with m.If(pulse[0]):
             m.d.sync += table.eq(self.table)
         return table
+
+    def _carried_shifts(self, m, pulse, shifts):
+        """Return the shifts of the column that is about to be shifted."""
+        first = latency.RECORD_READ
+        for n in (first, 4, 6, first + _SHIFT - 1):
+            later = Signal(shifts_shape(self._target), name=f"shifts{n}", reset_less=True)
+            with m.If(pulse[n]):
+                m.d.sync += later.eq(shifts)
+            shifts = later
+        return shifts
+
+    def _take_turns(self, m, pulse):
+        """Multiply a column's pixels one after the other; return whether one is, and the last."""
+        turn, going, last = Signal(range(self._pixels)), Signal(), Signal()
+        m.d.comb += [self.steps.select.eq(turn), last.eq(going & (turn == self._pixels - 1))]
+        with m.If(pulse[latency.RECORD_READ - 1]):
+            m.d.sync += [turn.eq(0), going.eq(1)]
+        with m.Elif(going):
+            m.d.sync += [turn.eq(turn + 1), going.eq(~last)]
+        return going, last
+
+    def _gather(self, m, gone, lasted, table):
+        """Say when a result is there; with a table, when its entry is.
+
+        Bit n of ``gone`` and ``lasted``: a pixel, a column's last one was multiplied n + 1 cycles
+        ago.
+        """
+        steps, due = self.steps, latency.FIXED_POINT - 1        # bit: the result is there
+        if not self._tables:
+            m.d.comb += [
+                steps.gather.eq(gone[due]), steps.finish.eq(lasted[due]),
+                self.begin.eq(lasted[due - 1]),
+            ]
+            return
+        tabled = table != 0
+
+        def with_table(name, pulse):
+            """Delay a pulse if the column has a table; the next one's may be known by then."""
+            later = Signal(name=f"{name}_later")
+            m.d.sync += later.eq(pulse & tabled)
+            return later | (pulse & ~tabled)
+
+        m.d.comb += [
+            steps.look_up.eq(gone[due] & tabled), steps.table.eq(table),
+            steps.gather.eq(with_table("gather", gone[due])),
+            steps.finish.eq(with_table("finish", lasted[due])),
+            self.begin.eq(with_table("begin", lasted[due - 1])),
+        ]

@@ -131,7 +131,7 @@ def keep(m, s):
 
 
 def _kernel(m, s, *, kernel_h_1, kernel_w_1, stride_h_1, stride_w_1, single=None):
-    """Set kernel and stride; input rows of the first min(stride_h, kernel_h) phases differ.
+    """Set kernel and stride; a kernel column has min(stride_h, kernel_h) phases.
 
     ``single``: a step has one tap.
     """

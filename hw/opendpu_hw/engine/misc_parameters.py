@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Weights and biases of the MISC engine, fetched ahead of the steps that use them."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal, signed, unsigned
+from types import SimpleNamespace
+
+from amaranth.hdl import Cat, Module, Mux, Signal, unsigned
 from amaranth.lib import data, fifo, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -9,6 +11,7 @@ from amaranth.utils import ceil_log2
 
 from opendpu_arch.extensions import Extension
 from opendpu_hw.engine import misc_plan as plan
+from opendpu_hw.engine.misc_weight_walk import WeightWalk
 from opendpu_hw.memory.ports import BiasRead, ParameterRead
 from opendpu_hw.memory.record_ram import record_bits
 
@@ -68,129 +71,93 @@ class MiscParameters(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        target, taps = self._target, self._taps
-        a, word = plan.address_bits(target), 8 * target.channel_parallel
+        walk, bias_left = WeightWalk(self._target, taps=self._taps), Signal()
+        # A cycle after the last bias, which is there long before the last weights.
+        new, begin = self._next_job(m, walk.moves & walk.final & ~bias_left)
+        room, got = self._places(m, walk)
+        self._read_weights(m, walk, room)
+        walk.advance(m, new, begin)
+        self._ring(m, got)
+        self._biases(m, bias_left, new, begin)
+        return m
 
-        p = Signal(plan.fetch_shape(target), reset_less=True)
-        weights_left = Signal()
-        bias_left = Signal()
-        go = Signal()
-        moves = Signal()                    # a word goes, or none is there: not behind `go`
-        final = Signal()                    # no word is left, or only this one
+    def _next_job(self, m, done):
+        """Keep a job that comes while another one is at work; return the next one.
+
+        ``done``: nothing of the job at work is left. The second value returned is whether the next
+        one begins.
+        """
         free = Signal()
         begin = Signal()
         waits = Signal()                    # the next job
         m.d.comb += [
             self.job.ready.eq(~waits),
-            # A cycle after the last bias, which is there long before the last weights.
-            free.eq(moves & final & ~bias_left),
+            free.eq(done),
             begin.eq(free & (waits | self.job.valid)),
         ]
-        next_job = Signal.like(p, reset_less=True)
-        new = Signal.like(p)
-        new_left = new.kernel_h_1 - new.stride_h
+        next_job = Signal.like(self.job.payload, name="next_job", reset_less=True)
+        new = Signal.like(self.job.payload, name="new")
         m.d.comb += new.eq(Mux(waits, next_job, self.job.payload))
         with m.If(~waits):
             m.d.sync += next_job.eq(self.job.payload)
         m.d.sync += waits.eq(~free & (waits | self.job.valid))
+        return new, begin
 
-        # -- weights, in the order of the walk -----------------------------------------------------
-        groups_left, columns_left, kernel_left = Signal(8), Signal(11), Signal(8)
-        phase = Signal(8)
-        # Compared a cycle before: whether this is the last one of its kind.
-        last_group, last_column, last_kernel_w, last_phase = (
-            Signal(reset_less=True, name=f"last_{name}")
-            for name in ("group", "column", "kernel_w", "phase"))
-        at_group, at_column, at_phase, at = (Signal(a, name=f"at{i}") for i in range(4))
-        tap = Signal(range(max(taps, 2)))
+    def _places(self, m, walk):
+        """Give each word that is read its place in the ring.
+
+        Returns
+        -------
+        room : ``Signal()``
+            There is room for another entry.
+        got : namespace
+            ``valid``: a word is there, read in the cycle before; ``entry`` and ``tap`` are its
+            place, ``done`` means that it completes the entry.
+        """
         writing = Signal(POINTER_BITS)
         used = Signal(POINTER_BITS)
         room = Signal(init=1)               # for an entry; one given back makes some a cycle later
-        last_row = Signal()
-        # Rows from a word's to the last one that a tap may follow, from the top and from this word:
-        # kept, because whether there are any goes far.
-        rows_left, left = Signal(signed(11), reset_less=True), Signal(signed(11), reset_less=True)
-        entry_done = Signal()
-        m.d.comb += [
-            used.eq((writing - self.freed)[:POINTER_BITS]),
-            self.weights.valid.eq(weights_left & room),
-            self.weights.addr.eq(at),
-            go.eq(self.weights.valid & self.weights.ready),
-            moves.eq(~weights_left | (room & self.weights.ready)),
-            last_row.eq(left < 0),
-            entry_done.eq(last_row | (tap == taps - 1) | p.wide),
-            final.eq(~weights_left | (
-                last_row & last_phase & last_kernel_w & last_column & last_group)),
-        ]
-        got = Signal()
-        got_done = Signal()
-        got_tap, got_entry = Signal.like(tap), Signal(POINTER_BITS)
+        got = SimpleNamespace(
+            valid=Signal(name="got"), done=Signal(name="got_done"), tap=Signal.like(walk.tap),
+            entry=Signal(POINTER_BITS, name="got_entry"))
+        m.d.comb += used.eq((writing - self.freed)[:POINTER_BITS])
         m.d.sync += [
-            got.eq(go),
-            room.eq(Mux(go & entry_done, used < ENTRIES - 1, used < ENTRIES)),
+            got.valid.eq(walk.go),
+            room.eq(Mux(walk.go & walk.entry_done, used < ENTRIES - 1, used < ENTRIES)),
         ]
-        with m.If(go):
-            m.d.sync += [got_done.eq(entry_done), got_tap.eq(tap), got_entry.eq(writing)]
-            m.d.sync += tap.eq(Mux(entry_done, 0, tap + 1))
-            with m.If(entry_done):
+        with m.If(walk.go):
+            m.d.sync += [got.done.eq(walk.entry_done), got.tap.eq(walk.tap), got.entry.eq(writing)]
+            m.d.sync += walk.tap.eq(Mux(walk.entry_done, 0, walk.tap + 1))
+            with m.If(walk.entry_done):
                 m.d.sync += writing.eq(writing + 1)
-        # What is loaded does not depend on what is known late: whether the word is read, and
-        # whether the next job begins.
-        with m.If(moves):
-            with m.If(final):
-                m.d.sync += [
-                    p.eq(new), rows_left.eq(new_left), left.eq(new_left),
-                    weights_left.eq(begin & new.weights),
-                    groups_left.eq(new.groups_1), last_group.eq(new.groups_1 == 0),
-                    columns_left.eq(new.length_1),
-                    last_column.eq(new.cached | (new.length_1 == 0)),
-                    kernel_left.eq(new.kernel_w_1), last_kernel_w.eq(new.kernel_w_1 == 0),
-                    phase.eq(0), last_phase.eq(new.phases_1 == 0), tap.eq(0),
-                    at_group.eq(new.addr), at_column.eq(new.addr), at_phase.eq(new.addr),
-                    at.eq(new.addr),
-                ]
-            with m.Elif(~last_row):
-                m.d.sync += [left.eq(left - p.stride_h), at.eq((at + p.tap_stride)[:a])]
-            with m.Elif(~last_phase):
-                onward = (at_phase + p.tap_h)[:a]
-                m.d.sync += [phase.eq(phase + 1), last_phase.eq(phase + 1 == p.phases_1),
-                             left.eq(rows_left - phase - 1), at_phase.eq(onward), at.eq(onward)]
-            with m.Else():
-                m.d.sync += [phase.eq(0), last_phase.eq(p.phases_1 == 0), left.eq(rows_left)]
-                with m.If(~last_kernel_w):
-                    onward = (at_column + p.tap_w)[:a]
-                    m.d.sync += [
-                        kernel_left.eq(kernel_left - 1), last_kernel_w.eq(kernel_left == 1),
-                        at_column.eq(onward), at_phase.eq(onward), at.eq(onward),
-                    ]
-                with m.Else():
-                    m.d.sync += [kernel_left.eq(p.kernel_w_1),
-                                 last_kernel_w.eq(p.kernel_w_1 == 0)]
-                    onward = Signal(a)
-                    m.d.sync += [at_column.eq(onward), at_phase.eq(onward), at.eq(onward)]
-                    with m.If(~last_column):
-                        m.d.comb += onward.eq(at_group)
-                        m.d.sync += [columns_left.eq(columns_left - 1),
-                                     last_column.eq(columns_left == 1)]
-                    with m.Else():
-                        m.d.comb += onward.eq(at_group + p.group_step)
-                        m.d.sync += [
-                            columns_left.eq(p.length_1),
-                            last_column.eq(p.cached | (p.length_1 == 0)),
-                            groups_left.eq(groups_left - 1), last_group.eq(groups_left == 1),
-                            at_group.eq(onward),
-                        ]
-        with m.If(got & got_done):
+        return room, got
+
+    def _read_weights(self, m, walk, room):
+        """Read the word at which the walk is, if there is room for it."""
+        m.d.comb += [
+            self.weights.valid.eq(walk.weights_left & room),
+            self.weights.addr.eq(walk.at),
+            walk.go.eq(self.weights.valid & self.weights.ready),
+            walk.moves.eq(~walk.weights_left | (room & self.weights.ready)),
+        ]
+        walk.look(m)
+
+    def _ring(self, m, got):
+        """Write the words that are read into the ring; answer who fetches an entry.
+
+        Words of an entry wait for the last one, so that the ring has one place for all of them and
+        wastes no bits of block RAM. It is written a cycle after ``loaded`` counts the entry, and
+        read later than that: the walk over the inputs takes some cycles to a step that uses it.
+        """
+        taps, word = self._taps, len(self.weights.data)
+        with m.If(got.valid & got.done):
             m.d.sync += self.loaded.eq(self.loaded + 1)
-        # Words of an entry wait for the last one, so that the ring has one place for all of them
-        # and wastes no bits of block RAM. It is written a cycle after `loaded` counts the entry,
-        # and read later than that: the walk takes some cycles to a step that uses it.
         tap_words = [Signal(word, name=f"tap{t}", reset_less=True) for t in range(taps)]
         for t, tap_word in enumerate(tap_words):
-            with m.If(got & (got_tap == t)):
+            with m.If(got.valid & (got.tap == t)):
                 m.d.sync += tap_word.eq(self.weights.data)
         complete, at_entry = Signal(), Signal(POINTER_BITS - 1, reset_less=True)
-        m.d.sync += [complete.eq(got & got_done), at_entry.eq(got_entry)]
+        m.d.sync += [complete.eq(got.valid & got.done), at_entry.eq(got.entry)]
         m.submodules.ring = ring = Memory(shape=unsigned(taps * word), depth=ENTRIES, init=[])
         write, read = ring.write_port(), ring.read_port()
         m.d.comb += [
@@ -199,31 +166,26 @@ class MiscParameters(wiring.Component):
             self.words.as_value().eq(read.data),
         ]
 
-        # -- biases --------------------------------------------------------------------------------
-        # Behind the queue a register, which a word may reach at once: additions follow.
-        width = word * (1 + self._channels)
-        entry = [self.bias.data, *([self.bias.shifts] if self._channels else [])]
-        if self._scaled:
-            got_record = Signal(record_bits(target), reset_less=True)
-            m.d.sync += got_record.eq(self.bias.addr)
-            entry.append(got_record)
-            width += len(got_record)
-        m.submodules.biases = biases = fifo.SyncFIFO(width=width, depth=_BIASES - 1)
+    def _biases(self, m, bias_left, new, begin):
+        """Read a word of biases for each channel group of the job, and queue them.
+
+        ``bias_left`` becomes whether another one is to be read. Behind the queue there is a
+        register, which a word may reach at once: additions follow.
+        """
+        head, entry = self._bias_entry(m)
+        m.submodules.biases = biases = fifo.SyncFIFO(width=len(head), depth=_BIASES - 1)
         head_valid = Signal()
-        head = Signal(width, reset_less=True)
         refill = Signal()
         bias_left_1 = Signal(8)             # after the next one
-        bias_at = Signal(a)
+        bias_at = Signal.like(self.bias.addr, name="bias_at")
         bias_got = Signal()
         m.d.comb += [
             self.bias.valid.eq(bias_left & (biases.level + head_valid + bias_got < _BIASES)),
             self.bias.addr.eq(bias_at), self.bias_loaded.eq(bias_got),
             refill.eq(~head_valid | self.bias_taken),
             biases.w_en.eq(bias_got & ~(refill & ~biases.r_rdy)), biases.r_en.eq(refill),
-            biases.w_data.eq(Cat(entry) if len(entry) > 1 else self.bias.data),
-            self.bias_word.eq(head[:word]),
-            *([self.shift_word.eq(head[word:2 * word])] if self._channels else []),
-            *([self.record.eq(head[-record_bits(target):])] if self._scaled else []),
+            biases.w_data.eq(entry),
+            *self._bias_outputs(head),
         ]
         with m.If(refill):
             m.d.sync += [
@@ -240,4 +202,22 @@ class MiscParameters(wiring.Component):
                 bias_left.eq(begin & new.bias), bias_at.eq(new.bias_addr),
                 bias_left_1.eq(new.groups_1),
             ]
-        return m
+
+    def _bias_entry(self, m):
+        """Return the register behind the queue of biases, and what comes into the queue."""
+        entry = [self.bias.data, *([self.bias.shifts] if self._channels else [])]
+        if self._scaled:
+            got_record = Signal(record_bits(self._target), reset_less=True)
+            m.d.sync += got_record.eq(self.bias.addr)
+            entry.append(got_record)
+        head = Signal(sum(map(len, entry)), name="head", reset_less=True)
+        return head, Cat(entry) if len(entry) > 1 else self.bias.data
+
+    def _bias_outputs(self, head):
+        """Return statements that give out what is at the head of the queue of biases."""
+        word = len(self.bias.data)
+        return [
+            self.bias_word.eq(head[:word]),
+            *([self.shift_word.eq(head[word:2 * word])] if self._channels else []),
+            *([self.record.eq(head[-len(self.record):])] if self._scaled else []),
+        ]

@@ -59,7 +59,7 @@ class Position:
         self.last_chunk, self.last_phase, self.last_kernel_w, self.last_column, self.last_group = (
             Signal(reset_less=True, name=f"last_{name}")
             for name in ("chunk", "phase", "kernel_w", "column", "group"))
-        # What three of them become, and whether all three are: that goes far.
+        # What three of them become, and whether all three are: much logic follows.
         self.next_last_chunk, self.next_last_phase, self.next_last_kernel_w = (
             Signal(name=f"next_last_{name}") for name in ("chunk", "phase", "kernel_w"))
         self.last_tap = Signal(reset_less=True)

@@ -80,7 +80,7 @@ class MiscWalk(wiring.Component):
     Members
     -------
     job : ``In(stream.Signature(job_shape))``
-        What to walk over. :py:`take` says that one is taken.
+        What to walk over. ``take`` says that one is taken.
     read : ``Out(RowRead)``
         Image banks.
     step_valid, step : ``Out(1)``, ``Out(step_shape)``

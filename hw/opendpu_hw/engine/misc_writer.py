@@ -55,12 +55,10 @@ class MiscWriter(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         target = self._target
-        banks, rows = target.pixel_parallel, target.alu_pixel_parallel
-        a, word = plan.address_bits(target), 8 * target.channel_parallel
-
         shape = plan.write_shape(target)
         m.submodules.jobs = jobs = FieldQueue({"job": shape.size}, depth=_JOBS)
-        m.submodules.results = results = fifo.SyncFIFO(width=rows * word, depth=self._results)
+        m.submodules.results = results = fifo.SyncFIFO(
+            width=len(self.result), depth=self._results)
         m.d.comb += [
             jobs.i.job.eq(self.job.payload), jobs.i.valid.eq(self.job.valid),
             self.job.ready.eq(jobs.i.ready),
@@ -68,7 +66,34 @@ class MiscWriter(wiring.Component):
         ]
         p = Signal(shape)
         m.d.comb += p.eq(jobs.o.job)
+        go, last, turn, offset = self._walk(m, p, jobs.o, results)
 
+        w_last = Signal()
+        w_final = Signal()
+        mask = self._write_rows(m, p, go, turn, offset, results.r_data)
+        with m.If(go):
+            m.d.sync += [self.write.mask.eq(mask), self.write.group.eq(p.group),
+                         w_last.eq(last), w_final.eq(last & p.final)]
+        with m.If(self.write.valid & self.write.ready):
+            m.d.sync += [
+                self.job_written.eq(w_last),
+                self.done.eq(w_final),
+            ]
+        with m.Else():
+            m.d.sync += [self.job_written.eq(0), self.done.eq(0)]
+        return m
+
+    def _walk(self, m, p, job, results):
+        """Walk over the outputs of a job: groups, columns, turns of rows that share a bank.
+
+        Returns
+        -------
+        go, last : ``Signal()``
+            Rows go to the banks; the last ones of the job.
+        turn, offset : ``Signal``
+            Which rows, and how far they are from the first column's of the first group.
+        """
+        a = plan.address_bits(self._target)
         column = Signal(11)
         group = Signal(8)
         turn = Signal(3)
@@ -79,11 +104,11 @@ class MiscWriter(wiring.Component):
         last = Signal()
         m.d.comb += [
             free.eq(~self.write.valid | self.write.ready),
-            go.eq(jobs.o.valid & results.r_rdy & free),
+            go.eq(job.valid & results.r_rdy & free),
             last_turn.eq(turn == p.turns_1),
             last.eq(last_turn & (column == p.length_1) & (group == p.groups_1)),
             results.r_en.eq(go & last_turn), self.result_taken.eq(go & last_turn),
-            jobs.o.ready.eq(go & last),
+            job.ready.eq(go & last),
         ]
         with m.If(go):
             m.d.sync += turn.eq(Mux(last_turn, 0, turn + 1))
@@ -94,19 +119,23 @@ class MiscWriter(wiring.Component):
                 with m.Else():
                     m.d.sync += [column.eq(0), column_offset.eq(0),
                                  group.eq(Mux(last, 0, group + 1))]
-
-        w_last = Signal()
-        w_final = Signal()
-        mask = Signal(banks)
         with m.If(free):
             m.d.sync += self.write.valid.eq(go)
         offset = Signal(a)
         m.d.comb += offset.eq(column_offset + group)
-        sums = []
+        return go, last, turn, offset
+
+    def _write_rows(self, m, p, go, turn, offset, result):
+        """Register address and word of each bank; return which banks rows come to, a bit each."""
+        banks, rows = self._target.pixel_parallel, self._target.alu_pixel_parallel
+        a, word = plan.address_bits(self._target), 8 * self._target.channel_parallel
+        mask = Signal(banks)
+        addresses = []
         for h in range(rows):
             total = Signal(a, name=f"row_addr{h}")
             m.d.comb += total.eq(p.addr[h] + offset)
-            sums.append(total)
+            addresses.append(total)
+        words = [result[h * word:(h + 1) * word] for h in range(rows)]
 
         def rows_at(number, bits):
             """Return, a bit a row, which rows come now to banks whose number ends so."""
@@ -128,20 +157,8 @@ class MiscWriter(wiring.Component):
             m.d.comb += row_here.eq(row)
             with m.If(go & Cat(here).any()):
                 m.d.sync += [
-                    w_addr.eq(choose(row_here, sums)),
-                    w_data.eq(choose(row_here, [
-                        results.r_data[h * word:(h + 1) * word] for h in range(rows)])),
+                    w_addr.eq(choose(row_here, addresses)), w_data.eq(choose(row_here, words)),
                 ]
             for b in range(k, banks, apart):
                 m.d.comb += [self.write.addr[b].eq(w_addr), self.write.data[b].eq(w_data)]
-        with m.If(go):
-            m.d.sync += [self.write.mask.eq(mask), self.write.group.eq(p.group),
-                         w_last.eq(last), w_final.eq(last & p.final)]
-        with m.If(self.write.valid & self.write.ready):
-            m.d.sync += [
-                self.job_written.eq(w_last),
-                self.done.eq(w_final),
-            ]
-        with m.Else():
-            m.d.sync += [self.job_written.eq(0), self.done.eq(0)]
-        return m
+        return mask

@@ -84,45 +84,44 @@ class Save(DmaEngine):
 
     def elaborate(self, platform):
         m = Module()
-        target = self._target
-
-        # -- front: a SAVE in two cycles, to its channel ------------------------------------------
         front = SaveStage(size=self._size)
         halt, order, halted = self._begin(m, front)
-        channels = [SaveChannel(target) for _ in range(2)]
-        f = fields_of(isa.Save, front.words)
+        channels = [SaveChannel(self._target) for _ in range(2)]
         end = Signal()
         beyond = Signal()
         m.d.comb += [
             end.eq(front.end),
             beyond.eq(front.valid & front.beyond),
         ]
+        blocked = self._blocked(m, front, order, end)
+        go = Signal()
+        m.d.comb += [
+            go.eq(front.valid & ~front.beyond & order.ready & ~halted
+                  & (end | (~blocked & (front.goes & self._room(channels)).any()))),
+            front.ready.eq(go),
+            order.push.eq(go), order.immediate.eq(end), order.channel.eq(front.goes[1]),
+        ]
+        self._hand_on(m, front, channels, go)
+        self._connect(m, channels, order, halt)
+        for read, channel in zip((self.read0, self.read1), channels, strict=True):
+            wiring.connect(m, wiring.flipped(read), channel.read)
+        m.d.comb += self.active.eq(Cat(b.wvalid & b.wready for b in (self.bus0, self.bus1)).any())
+        self._complete(m, front, order, channels, halt, beyond)
+        return m
 
-        # -- what is in flight: a ring of intervals, one each of the order ------------------------
+    def _blocked(self, m, front, order, end):
+        """Return whether the SAVE at the front may not begin because of one in flight.
+
+        Stretches in flight are a ring, one for each instruction of the order. A SAVE that has not
+        been compared with them yet waits for all on the other channel.
+        """
         put = Signal(range(self.DEPTH))
         get = Signal(range(self.DEPTH))
         some = Signal(2)                    # in flight, by channel
         in_way = Signal(self.DEPTH)         # of the SAVE that is here, as compared
-        touched = []
         compared = Signal()                 # in the cycle before
-        for i in range(self.DEPTH):
-            used = Signal(name=f"used_{i}")
-            channel = Signal(name=f"channel_{i}")
-            first = Signal(ADDRESS_WIDTH, name=f"first_{i}")
-            last = Signal(ADDRESS_WIDTH, name=f"last_{i}")
-            touched.append(
-                used & ~(order.done & (get == i)) & front.waits.bit_select(channel, 1)
-                & (first <= front.last_addr) & (front.addr <= last))
-            with m.If(order.done & (get == i)):
-                m.d.sync += used.eq(0)
-            with m.If(order.push & (put == i)):
-                m.d.sync += used.eq(~end)
-            # Loaded until a SAVE takes the place: that it does is known late.
-            with m.If(~used & (put == i)):
-                m.d.sync += [
-                    channel.eq(front.goes[1]), first.eq(front.addr), last.eq(front.last_addr)]
-            with m.If(self.abort):
-                m.d.sync += used.eq(0)
+        touched = [self._touched(m, i, front, order, put == i, get == i, end)
+                   for i in range(self.DEPTH)]
         for c in range(2):
             flying = Signal(range(self.DEPTH + 1), name=f"flying_{c}")
             comes = order.push & front.goes[c]
@@ -139,18 +138,36 @@ class Save(DmaEngine):
         ]
         with m.If(self.abort):
             m.d.sync += [put.eq(0), get.eq(0)]
-
         blocked = Signal()
-        go = Signal()
-        m.d.comb += [
-            blocked.eq(Mux(compared, in_way.any(), (front.waits & some).any())),
-            go.eq(front.valid & ~front.beyond & order.ready & ~halted
-                  & (end | (~blocked & (front.goes & self._room(channels)).any()))),
-            front.ready.eq(go),
-            order.push.eq(go), order.immediate.eq(end), order.channel.eq(front.goes[1]),
-        ]
+        m.d.comb += blocked.eq(Mux(compared, in_way.any(), (front.waits & some).any()))
+        return blocked
 
-        # -- what the channels need to know -------------------------------------------------------
+    def _touched(self, m, i, front, order, put_here, get_here, end):
+        """Keep a place of the ring; return whether the SAVE at the front has to wait for it.
+
+        ``put_here``, ``get_here``: the next instruction takes this place, and the next one that is
+        done has it.
+        """
+        used = Signal(name=f"used_{i}")
+        channel = Signal(name=f"channel_{i}")
+        first = Signal(ADDRESS_WIDTH, name=f"first_{i}")
+        last = Signal(ADDRESS_WIDTH, name=f"last_{i}")
+        with m.If(order.done & get_here):
+            m.d.sync += used.eq(0)
+        with m.If(order.push & put_here):
+            m.d.sync += used.eq(~end)
+        # Loaded until a SAVE takes the place: that it does is known late.
+        with m.If(~used & put_here):
+            m.d.sync += [
+                channel.eq(front.goes[1]), first.eq(front.addr), last.eq(front.last_addr)]
+        with m.If(self.abort):
+            m.d.sync += used.eq(0)
+        return (used & ~(order.done & get_here) & front.waits.bit_select(channel, 1)
+                & (first <= front.last_addr) & (front.addr <= last))
+
+    def _hand_on(self, m, front, channels, go):
+        """Tell the channel of the SAVE at the front what it needs to know of it."""
+        f = fields_of(isa.Save, front.words)
         argmax = Signal()
         size = Signal(12)
         touching = Signal()
@@ -173,20 +190,12 @@ class Save(DmaEngine):
                 job.argmax.eq(argmax), job.largest.eq(f.argmax[0]),
             ]
 
-        # -- channels -----------------------------------------------------------------------------
-        self._connect(m, channels, order, halt)
-        for read, channel in zip((self.read0, self.read1), channels, strict=True):
-            wiring.connect(m, wiring.flipped(read), channel.read)
-        m.d.comb += self.active.eq(Cat(b.wvalid & b.wready for b in (self.bus0, self.bus1)).any())
-        self._complete(m, front, order, channels, halt, beyond)
-        return m
-
     @staticmethod
     def _searches(f):
-        """Whether a SAVE writes the argmax of each pixel."""
+        """Return whether a SAVE writes the argmax of each pixel."""
         return f.argmax[1] & ~f.const_en
 
     @classmethod
     def _size(cls, f):
-        """Bytes of a pixel in memory, less one."""
+        """Return the bytes of a pixel in memory, less one."""
         return Mux(cls._searches(f), 0, f.channel)

@@ -10,7 +10,7 @@ from opendpu_hw.shapes import InstructionStream, fields_of, segments_shape
 
 
 class SegmentStage(wiring.Component):
-    """Address, extent and bounds check of LOADs or SAVEs, one in two cycles.
+    """Address, extent and bounds check of LOADs or SAVEs, one every second cycle.
 
     Parameters
     ----------

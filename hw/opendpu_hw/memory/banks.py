@@ -10,6 +10,7 @@ from opendpu_arch import latency
 from opendpu_arch.extensions import Extension
 from opendpu_hw.datapath.multiplexer import Multiplexers, choose
 from opendpu_hw.memory.bank import Bank
+from opendpu_hw.memory.image_bank_use import ImageBankUse
 from opendpu_hw.memory.ports import (
     BankRead,
     BankWrite,
@@ -89,114 +90,62 @@ class Banks(wiring.Component):
         return m
 
     def _image_banks(self, m):
+        """Build the image banks and connect them with their users."""
         target = self._target
-        banks, groups = target.pixel_parallel, target.bank_groups
-        conv_read, conv_write = self.conv_read, self.conv_write
-        misc_read, misc_write = self.misc_read, self.misc_write
-        saves = (self.save0, self.save1)
-
-        write_clash, read_clash = [], []        # banks that refuse MISC
-        load_clash, save_clash = ([], []), ([], [])
-        image = []
-        for g in range(groups):
-            conv_reads = Signal(name=f"conv_reads{g}")
-            misc_reads, misc_writes = Signal(name=f"misc_reads{g}"), Signal(name=f"misc_writes{g}")
-            conv_writes = Signal(name=f"conv_writes{g}")
-            m.d.comb += [
-                conv_reads.eq(conv_read.en & (conv_read.group == g)),
-                misc_reads.eq(misc_read.valid & (misc_read.group == g)),
-                misc_writes.eq(misc_write.valid & (misc_write.group == g)),
-                conv_writes.eq(conv_write.group == g),
-            ]
+        banks = target.pixel_parallel
+        image, uses = [], []
+        for g in range(target.bank_groups):
+            conv_reads, conv_writes, misc_reads, misc_writes = self._users_of_group(m, g)
             for b in range(banks):
                 number = g * banks + b
                 bank = (self._ultra_bank() if number < self._ultra_ram else
                         Bank(**self._size, registered=latency.BANK_READ > 1, vendor=self._vendor))
                 m.submodules[f"image{number}"] = bank
+                load, load_writes = self._load_of(number)
+                save = (self.save0, self.save1)[number % 2]
+                use = ImageBankUse(
+                    m, number, conv_reads=conv_reads,
+                    conv_writes=conv_writes & self.conv_write.mask[b],
+                    misc_reads=misc_reads & self.misc_read.mask[b],
+                    misc_writes=misc_writes & self.misc_write.mask[b],
+                    load_writes=load_writes,
+                    save_reads=save.valid & (save.bank_id[1:] == number // 2))
+                use.connect(m, bank, self, b, load, save)
                 image.append(bank)
-
-                def request(value, name, number=number):
-                    signal = Signal(name=f"{name}_{number}")
-                    m.d.comb += signal.eq(value)
-                    return signal
-
-                c_write = request(conv_writes & conv_write.mask[b], "conv_write")
-                m_write = request(misc_writes & misc_write.mask[b], "misc_write")
-                m_read = request(misc_reads & misc_read.mask[b], "misc_read")
-                load, loads_here = self._load_of(number)
-                l_write = request(loads_here, "load")
-                save = saves[number % 2]
-                s_read = request(save.valid & (save.bank_id[1:] == number // 2), "save")
-                computed = request(c_write | m_write, "computed")
-                write = request(computed | l_write, "write")
-
-                write_clash.append(c_write & m_write)
-                read_clash.append(m_read & conv_reads & write)
-                load_clash[number % 2].append(l_write & computed)
-                # SAVE: port A unless CONV or MISC has it, else port B unless written or MISC's
-                m_on_b = request(m_read & conv_reads, "misc_on_b")
-                taken = request((conv_reads & (write | m_on_b)) | (~conv_reads & m_read & write),
-                                "taken")
-                save_clash[number % 2].append(s_read & taken)
-
-                s_on_b = conv_reads | m_read
-                # Which of three sources a port has, in two bits: a LUT a bit of address or data.
-                # Who writes counts as one of those that use port B.
-                writer = Cat(~c_write, ~computed)
-                a_reader = Cat(~conv_reads, ~s_on_b)
-                b_user = Cat(~write & m_on_b, ~write & ~m_on_b)
-
-                def request_of(which, name, width, *values):
-                    chosen, select = Signal(width, name=name), Signal(2, name=f"{name}_of")
-                    m.d.comb += [select.eq(which), chosen.eq(choose(select, values))]
-                    return chosen
-
-                m.submodules[f"word{number}"] = word = Multiplexers(
-                    width=len(bank.b_wdata), ways=[range(4)])
-                far = conv_write.data[(b + banks // 2) % banks]
-                m.d.comb += [
-                    word.index.eq(Cat(Mux(c_write, conv_write.far[b], ~m_write), ~c_write)),
-                    *(i.eq(value) for i, value in zip(
-                        word.i, (conv_write.data[b], far, misc_write.data[b], load.data),
-                        strict=True)),
-                ]
-                a = len(bank.a_addr)
-                written = request_of(
-                    writer, f"written_{number}", a, conv_write.addr[b], misc_write.addr[b],
-                    load.addr)
-                m.d.comb += [
-                    bank.a_en.eq(s_on_b | s_read),
-                    bank.a_addr.eq(request_of(
-                        a_reader, f"read_on_a_{number}", a, conv_read.addr[b], misc_read.addr[b],
-                        save.addr)),
-                    bank.b_write.eq(c_write | (m_write & misc_write.ready)
-                                    | (l_write & ~computed)),
-                    bank.b_en.eq(m_on_b | (s_read & s_on_b)),
-                    bank.b_wdata.eq(word.o[0]),
-                    bank.b_addr.eq(request_of(
-                        b_user, f"on_b_{number}", a, written, misc_read.addr[b], save.addr)),
-                ]
-
+                uses.append(use)
         m.d.comb += [
-            misc_write.ready.eq(~Cat(write_clash).any()),
-            misc_read.ready.eq(~Cat(read_clash).any()),
-            *(port.ready.eq(~Cat(clash).any()) for port, clash in zip(
-                (self.load0, self.load1, *saves), (*load_clash, *save_clash), strict=True)),
+            self.misc_write.ready.eq(~Cat(use.misc_write_refused for use in uses).any()),
+            self.misc_read.ready.eq(~Cat(use.misc_read_refused for use in uses).any()),
+            *(load.ready.eq(~Cat(use.load_refused for use in uses[i::2]).any())
+              for i, load in enumerate((self.load0, self.load1))),
+            *(save.ready.eq(~Cat(use.save_refused for use in uses[i::2]).any())
+              for i, save in enumerate((self.save0, self.save1))),
         ]
+        self._answer_rows(m, image)
+        self._answer_save(m, image)
 
-        # -- data back to the readers -------------------------------------------------------------
-        def when_answered(value, name):
-            for n in range(latency.BANK_READ):
-                later = Signal(len(value), name=f"{name}_{n}", reset_less=True)
-                m.d.sync += later.eq(value)
-                value = later
-            return value
+    def _users_of_group(self, m, g):
+        """Return whether CONV reads and writes a bank group, and MISC."""
+        conv_reads = Signal(name=f"conv_reads{g}")
+        misc_reads, misc_writes = Signal(name=f"misc_reads{g}"), Signal(name=f"misc_writes{g}")
+        conv_writes = Signal(name=f"conv_writes{g}")
+        m.d.comb += [
+            conv_reads.eq(self.conv_read.en & (self.conv_read.group == g)),
+            misc_reads.eq(self.misc_read.valid & (self.misc_read.group == g)),
+            misc_writes.eq(self.misc_write.valid & (self.misc_write.group == g)),
+            conv_writes.eq(self.conv_write.group == g),
+        ]
+        return conv_reads, conv_writes, misc_reads, misc_writes
 
-        conv_group = when_answered(conv_read.group, "conv_group")
-        conv_turn = when_answered(conv_read.turn, "conv_turn")
-        misc_group = when_answered(misc_read.group, "misc_group")
-        misc_on_b = when_answered(
-            conv_read.en & (conv_read.group == misc_read.group), "misc_on_b")
+    def _answer_rows(self, m, image):
+        """Give CONV and MISC the words that they have read."""
+        target, conv_read, misc_read = self._target, self.conv_read, self.misc_read
+        banks, groups = target.pixel_parallel, target.bank_groups
+        conv_group = _when_answered(m, conv_read.group, "conv_group")
+        conv_turn = _when_answered(m, conv_read.turn, "conv_turn")
+        misc_group = _when_answered(m, misc_read.group, "misc_group")
+        misc_on_b = _when_answered(
+            m, conv_read.en & (conv_read.group == misc_read.group), "misc_on_b")
         m.submodules.conv_data = conv_data = Multiplexers(
             width=8 * target.channel_parallel,
             ways=[[g * banks + (b + turn) % banks for g in range(groups) for turn in range(2)]
@@ -210,17 +159,23 @@ class Banks(wiring.Component):
                 conv_read.data[b].eq(conv_data.o[b]),
                 misc_read.data[b].eq(choose(Cat(misc_on_b, misc_group), _answers(image[b::banks]))),
             ]
-        for i, save in enumerate(saves):
+
+    def _answer_save(self, m, image):
+        """Give the channels of SAVE the words that they have read."""
+        target, conv_read, misc_read = self._target, self.conv_read, self.misc_read
+        banks = target.pixel_parallel
+        for i, save in enumerate((self.save0, self.save1)):
             number = save.bank_id[1:ceil_log2(target.image_banks)]      # among those of the channel
             conv_there = conv_read.en & (conv_read.group == save.bank_id[ceil_log2(banks):])
             misc_there = Array([
                 misc_read.valid & (misc_read.group == n // banks) & misc_read.mask[n % banks]
                 for n in range(i, target.image_banks, 2)])[number]
-            bank_id = when_answered(number, f"save{i}_bank")
-            on_b = when_answered(conv_there | misc_there, f"save{i}_on_b")
+            bank_id = _when_answered(m, number, f"save{i}_bank")
+            on_b = _when_answered(m, conv_there | misc_there, f"save{i}_on_b")
             m.d.comb += save.data.eq(choose(Cat(on_b, bank_id), _answers(image[i::2])))
 
     def _parameter_banks(self, m):
+        """Build CONVW, DWCONVW, BIAS and SHIFT and connect them with their users."""
         target = self._target
         lanes = target.output_channel_parallel
 
@@ -279,6 +234,7 @@ class Banks(wiring.Component):
         return UltraBank(**self._size, vendor=self._vendor)
 
     def _copies(self, m, copies, bank_id):
+        """Give copies of a bank what LOAD writes to it."""
         load, here = self._load_of(bank_id)
         m.d.sync += copies.valid.eq(here)
         for name in ("addr", "data"):
@@ -297,6 +253,15 @@ class Banks(wiring.Component):
         """Return the channel of LOAD that writes a bank, and whether it is about to."""
         load = (self.load0, self.load1)[number % 2]
         return load, load.valid & (load.bank_id[1:] == number // 2)
+
+
+def _when_answered(m, value, name):
+    """Return what a value was when the bank's answer that is there now was asked for."""
+    for n in range(latency.BANK_READ):
+        later = Signal(len(value), name=f"{name}_{n}", reset_less=True)
+        m.d.sync += later.eq(value)
+        value = later
+    return value
 
 
 def _answers(banks):
