@@ -214,6 +214,10 @@ def test_compare_floats(tmp_path):
     assert "2 of 4 numbers differ by more than 0.1 %" in result.stdout
     np.full(4, np.nan, np.float32).tofile(dump)
     assert call("comp_float", golden, dump).exit_code == 1
+    np.uint32([0x7FA00000, 0, 0, 0]).tofile(golden)  # a NaN that signals
+    np.uint32([0x7FC00000, 0, 0, 0]).tofile(dump)
+    result = call("comp_float", golden, dump)
+    assert result.exit_code == 0 and not result.stderr
     dump.write_bytes(b"12345678")
     assert "has 4 numbers, but" in refused("comp_float", golden, dump)
     dump.write_bytes(b"123")
