@@ -15,6 +15,14 @@ from opendpu_arch.errors import UnsupportedError
 from opendpu_arch.target import CLOCK_MHZ
 from xdputil.app import app, print_json
 
+PARTS = {
+    "libvart-runner.so": "vart-runner",
+    "libvitis_ai_library-dpu_task.so": "vitis_ai_library dpu_task",
+    "libxir.so": "xir",
+    "target_factory": "target-factory",
+}
+"""What stands for AMD's libraries, by the names that scripts look for."""
+
 
 @app.command("query")
 @errors_in_one_line
@@ -37,7 +45,10 @@ def query(
                 "IP version": f"v{version}",
                 "regmap": "1to1 version",
             },
-            "VAI Version": {"opendpu": f"opendpu {version}"},
+            "VAI Version": {
+                "opendpu": f"opendpu {version}",
+                **{file: f"opendpu {part} Version: {version}" for file, part in PARTS.items()},
+            },
             "kernels": [
                 {
                     "DPU Arch": chosen.name,

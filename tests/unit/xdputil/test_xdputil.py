@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """``xdputil``: what each command prints, writes and refuses."""
 
+import importlib.metadata
+import itertools
 import json
 import pathlib
 import subprocess
@@ -10,6 +12,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner, Result
 
+import vart
 from opendpu.runtime.cpu import register, unregister
 from opendpu_arch.target import Target
 from xdputil.main import app
@@ -184,6 +187,7 @@ def test_benchmark(model, monkeypatch):
     words = result.stdout.split()
     assert words[0] == "FPS=" and float(words[1]) > 0
     assert words[2] == "number_of_frames=" and int(words[3]) >= 2
+    assert result.stdout.endswith("seconds.\nTest PASS.\n")
     whole = call("benchmark", model, "-i", -1, 4)
     assert whole.exit_code == 0, whole.output
     assert int(whole.stdout.split()[3]) >= 4
@@ -192,6 +196,22 @@ def test_benchmark(model, monkeypatch):
     assert "SLEEP_MS is 'soon', but must be milliseconds" in refused("benchmark", model, 1)
     assert call("benchmark", model, 0).exit_code == 2
     assert call("benchmark", model, 99_999_999).exit_code == 2
+
+
+def test_benchmark_compares_the_last_job_with_the_first(model, monkeypatch):
+    monkeypatch.setenv("SLEEP_MS", "1000")
+    started, execute = itertools.count(), vart.RunnerExt.execute_async
+
+    def wrong(self, inputs, outputs):
+        job = execute(self, inputs, outputs)
+        self.wait(job)
+        if next(started):
+            outputs[0].flat[0] += 1
+        return job
+
+    monkeypatch.setattr(vart.RunnerExt, "execute_async", wrong)
+    said = refused("benchmark", model, 1)
+    assert "is not that of the first one: Test FAIL." in said
 
 
 def test_benchmark_reports_what_fails_in_a_thread(model, monkeypatch):
@@ -223,6 +243,13 @@ def test_compare_floats(tmp_path):
     dump.write_bytes(b"123")
     assert "has 3 bytes, which are no float32" in refused("comp_float", golden, dump)
     assert "cannot be read" in refused("comp_float", golden, tmp_path / "none.bin")
+
+
+def test_query_names_what_stands_for_libraries():
+    versions = json.loads(call("query").stdout)["VAI Version"]
+    own = importlib.metadata.version("opendpu")
+    assert versions["libvart-runner.so"] == f"opendpu vart-runner Version: {own}"
+    assert {"libxir.so", "libvitis_ai_library-dpu_task.so", "target_factory"} <= versions.keys()
 
 
 def test_query(monkeypatch):
