@@ -24,6 +24,11 @@ PARTS = {
 """What stands for AMD's libraries, by the names that scripts look for."""
 
 
+def chosen_device() -> str:
+    """Return the name of the device that programs run on which choose none."""
+    return os.environ.get(DEVICE_VARIABLE) or DEFAULT_DEVICE
+
+
 @app.command("query")
 @errors_in_one_line
 def query(
@@ -34,8 +39,7 @@ def query(
     ] = None,
 ) -> None:
     """Describe the DPU that models would run on, as JSON."""
-    chosen = api.chosen_target(target)
-    device = os.environ.get(DEVICE_VARIABLE) or DEFAULT_DEVICE
+    chosen, device = api.chosen_target(target), chosen_device()
     version = importlib.metadata.version("opendpu")
     cores = core_count()
     print_json(

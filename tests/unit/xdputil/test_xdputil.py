@@ -15,6 +15,7 @@ from typer.testing import CliRunner, Result
 import vart
 from opendpu.runtime.cpu import register, unregister
 from opendpu_arch.target import Target
+from xdputil import cores
 from xdputil.main import app
 
 
@@ -243,6 +244,24 @@ def test_compare_floats(tmp_path):
     dump.write_bytes(b"123")
     assert "has 3 bytes, which are no float32" in refused("comp_float", golden, dump)
     assert "cannot be read" in refused("comp_float", golden, tmp_path / "none.bin")
+
+
+def test_show_dpu(monkeypatch):
+    monkeypatch.setenv("XLNX_TARGET_NAME", "B512")
+    monkeypatch.setenv("XLNX_DPU_DEVICE_CORES", "0,1")
+    monkeypatch.setenv("OPENDPU_DEVICE", "ref")
+    result = CliRunner().invoke(cores.app, [], prog_name="show_dpu")
+    number = f"{Target.from_name('B512').fingerprint:#x}"
+    assert result.stdout.splitlines() == [
+        f"device_core_id={core} device= 0 core = {core} fingerprint = {number} batch = 1 "
+        f"full_cu_name=ref:dpu{core}"
+        for core in range(2)
+    ]
+    assert CliRunner().invoke(cores.app, ["extra"]).exit_code == 2
+    monkeypatch.setenv("XLNX_TARGET_NAME", "B9999")
+    result = CliRunner().invoke(cores.app, [], prog_name="show_dpu")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("show_dpu: error: [TARGET_FACTORY_UNREGISTERED_TARGET]")
 
 
 def test_query_names_what_stands_for_libraries():
