@@ -347,8 +347,9 @@ class Target:
                 missing = isinstance(error, FileNotFoundError)
                 if missing and (name := target_of_path(source, TYPE)):
                     return cls.from_name(name)
+                why = error.strerror if isinstance(error, OSError) else error
                 raise TargetError(
-                    f"arch.json {str(source)!r} cannot be read: {error}",
+                    f"arch.json {str(source)!r} cannot be read: {why}",
                     code="TARGET_FACTORY_PARSE_TARGET_FAIL",
                 ) from error
         entries = {

@@ -21,12 +21,13 @@ from opendpu.export.open_batch import keeps_open_batch, name_batch
 from opendpu.export.reference import IntegerReference
 from opendpu.frontend.binding import Sizes
 from opendpu.frontend.input_values import Values, check_no_values
+from opendpu.frontend.libraries import check as check_libraries
 from opendpu.ir import FloatGraph, QuantizedGraph, from_xir, to_xir
 from opendpu.quantize import Quantized, Report, quantize_with_report
 from opendpu.quantize.config import QuantizeConfig
 from opendpu.quantize.progress import silent
 from opendpu.quantize.samples import Calibration, Samples, calibration_samples
-from opendpu.requantization import load_for_quantizing
+from opendpu.requantization import load_for_quantizing, warn_where_needless
 from opendpu.runtime.program import dpu_subgraphs
 from opendpu_arch import outputs
 from opendpu_arch.errors import GraphError, OutputError, TensorError, UnsupportedError
@@ -151,6 +152,8 @@ def quantize_onnx(
         path, input_shapes, onnx_libraries, input_values=input_values, requantize=requantize,
         has_samples=calibration is not None,
     )  # fmt: skip
+    if requantize:
+        warn_where_needless(path, graph, input_shapes, onnx_libraries, input_values=input_values)
     if isinstance(graph, Quantized):
         if calibration is not None:
             raise UnsupportedError(
@@ -254,6 +257,7 @@ def _read(
 ) -> FloatGraph | Quantized:
     if pathlib.Path(path).suffix == ".xmodel":
         check_no_values(path, input_values)
+        check_libraries(onnx_libraries, os.fspath(path))
         stored = Graph.deserialize(path)
         if dpu_subgraphs(stored):
             raise GraphError(

@@ -3,6 +3,7 @@
 
 import os
 import pathlib
+import warnings
 from collections.abc import Sequence
 
 import numpy as np
@@ -83,6 +84,29 @@ def load_for_quantizing(
         requantize=Requantize.DATA,
     )  # fmt: skip
     return Quantized(found, _loss(reference, Quantized(found, None), path), reference)
+
+
+def warn_where_needless(
+    path: Path,
+    found: FloatGraph | Quantized,
+    input_shapes: Sizes | None = None,
+    libraries: Sequence[str | pathlib.Path] = (),
+    *,
+    input_values: Values | None = None,
+) -> None:
+    """Warn of a model whose scales may be changed, but which has none to change.
+
+    ``found`` is what was loaded of it; parameters are those of :func:`load_for_quantizing`.
+    """
+    is_xir = pathlib.Path(path).suffix == ".xmodel"
+    if is_xir or not _has_other_scales(path, input_shapes, input_values, libraries):
+        why = (
+            "it is quantized with scales of the DPU" if isinstance(found, Quantized)
+            else "it is a float model"
+        )  # fmt: skip
+        warnings.warn(
+            f"{os.fspath(path)} has no scales to change (--requantize): {why}", stacklevel=3
+        )
 
 
 def by_ranges(graph: FloatGraph) -> QuantizedGraph:

@@ -10,6 +10,7 @@ from opendpu.quantize import complete, is_quantized
 from opendpu.quantize.samples import calibration_samples
 from opendpu_arch.errors import UnsupportedError
 from vai_q_tensorflow.graph import batches, input_function, load, names, shapes
+from vai_q_tensorflow.options import DUMP, check
 
 NAMES = {"weights": "_wquant", "bias": "_bquant"}
 
@@ -20,8 +21,10 @@ def dump(given: argparse.Namespace) -> None:
     Raises
     ------
     DPUError
-        The graph is not quantized, data cannot be used, or a file cannot be written.
+        An option is wrong, the graph is not quantized, data cannot be used, or a file cannot
+        be written.
     """
+    check(given, DUMP)
     inputs = names(given.input_nodes)
     loaded = load(
         given.input_frozen_graph, inputs, names(given.output_nodes),

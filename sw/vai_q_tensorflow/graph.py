@@ -3,9 +3,9 @@
 
 import dataclasses
 import importlib
-import itertools
 import pathlib
 import sys
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -15,7 +15,7 @@ from opendpu.frontend.tensorflow.graph_file import read
 from opendpu.frontend.tensorflow.graphdef import Node
 from opendpu.frontend.tensorflow.importer import INPUT, load_nodes
 from opendpu.ir import Array, FloatGraph
-from opendpu_arch.errors import TensorError, UnsupportedError
+from opendpu_arch.errors import DPUError, TensorError, UnsupportedError
 
 BAD_INPUT = "QUANTIZER_TF1_INVALID_INPUT"
 BAD_FUNCTION = "QUANTIZER_TF1_INVALID_INPUT_FN"
@@ -33,7 +33,7 @@ def shapes(text: str, nodes: Sequence[str]) -> dict[str, tuple[int, ...]]:
     Raises
     ------
     UnsupportedError
-        There are not as many as nodes, or a size is no number.
+        There are not as many as nodes, or a size is no number above 0.
     """
     given = [part for part in text.split(":") if part.strip()]
     if given and len(given) != len(nodes):
@@ -46,10 +46,10 @@ def shapes(text: str, nodes: Sequence[str]) -> dict[str, tuple[int, ...]]:
         sizes = [size.strip() for size in part.split(",")]
         if sizes and sizes[0] in ("?", "-1"):
             sizes[0] = "1"
-        if not all(size.isdigit() for size in sizes):
+        if not all(size.isdecimal() and int(size) for size in sizes):
             raise UnsupportedError(
-                f"input_shapes has {part!r}, but must have numbers with commas between, the first "
-                "one may be '?'",
+                f"input_shapes has {part!r}, but must have numbers above 0 with commas between, "
+                "the first one may be '?'",
                 code=BAD_SHAPES,
             )
         found[node] = tuple(map(int, sizes))
@@ -65,7 +65,8 @@ def read_nodes(path: str) -> dict[str, Node]:
         The file is missing or no frozen graph.
     """
     if not pathlib.Path(path).is_file():
-        raise UnsupportedError(f"input_frozen_graph {path}: no such file", code=BAD_INPUT)
+        why = "is no file" if pathlib.Path(path).exists() else "no such file"
+        raise UnsupportedError(f"input_frozen_graph {path}: {why}", code=BAD_INPUT)
     return read(pathlib.Path(path))
 
 
@@ -90,9 +91,16 @@ def load(
             )  # fmt: skip
     for name in inputs:
         if nodes[name].op != INPUT:  # quantization begins inside of the graph
-            nodes[name] = dataclasses.replace(nodes[name], op=INPUT, inputs=())
+            nodes[name] = _placeholder(nodes[name])
     ends = {name: name for name in outputs} or None
     return load_nodes(nodes, path, pathlib.Path(path).stem, dict(sizes), outputs=ends)
+
+
+def _placeholder(node: Node) -> Node:
+    """Return an input in the place of a node, of the type of its result."""
+    (*_, kind) = [None, *(node.attrs[key] for key in ("T", "dtype") if key in node.attrs)]
+    attrs = {} if kind is None else {"dtype": kind}
+    return dataclasses.replace(node, op=INPUT, inputs=(), attrs=attrs)
 
 
 def input_function(text: str) -> Callable[[int], Mapping[str, Any]]:
@@ -104,6 +112,9 @@ def input_function(text: str) -> Callable[[int], Mapping[str, Any]]:
         It cannot be imported.
     """
     module, _, function = text.rpartition(".")
+    if not module or not function:
+        given = f"is {text!r}, but must be" if text else "has to be given:"
+        raise UnsupportedError(f"input_fn {given} module.function", code=BAD_FUNCTION)
     sys.path.insert(0, str(pathlib.Path.cwd()))
     try:
         found: Any = getattr(importlib.import_module(module), function)
@@ -127,10 +138,10 @@ def batches(
     Raises
     ------
     TensorError
-        It gives no dictionary, or not all inputs.
+        It raises an exception, or gives no dictionary, not all inputs, or no numbers.
     """
-    for step in itertools.islice(itertools.count(), steps):
-        given = function(step)
+    for step in range(steps):
+        given = _called(function, step)
         if not isinstance(given, Mapping):
             raise TensorError(
                 f"input_fn gives {type(given).__name__} for step {step}, but must give a "
@@ -143,4 +154,31 @@ def batches(
                 f"input_fn gives {', '.join(found) or 'nothing'} for step {step}, but not input "
                 f"{missing[0]!r}", code=BAD_FUNCTION,
             )  # fmt: skip
-        yield {name: np.asarray(found[name], np.float32) for name in inputs}
+        yield {name: _array(found[name], name, step) for name in inputs}
+
+
+def _called(function: Callable[[int], Any], step: int) -> Any:
+    try:
+        return function(step)
+    except DPUError:
+        raise
+    except Exception as error:  # whatever a user's function happens to raise
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        raise TensorError(
+            f"input_fn cannot be called for step {step}: {type(error).__name__}: {error} "
+            f"({place.filename}:{place.lineno})", code=BAD_FUNCTION,
+        ) from error  # fmt: skip
+
+
+def _array(value: Any, name: str, step: int) -> Array:
+    try:
+        array = np.asarray(value)
+        if array.dtype.kind in "biuf":
+            return array.astype(np.float32)
+        kind = f"elements of type {array.dtype}"
+    except (TypeError, ValueError) as error:
+        kind = f"what is no array: {error}"
+    raise TensorError(
+        f"input_fn gives {kind} for step {step} and input {name!r}, but must give numbers",
+        code=BAD_FUNCTION,
+    )

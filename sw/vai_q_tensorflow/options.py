@@ -3,8 +3,11 @@
 
 import argparse
 import dataclasses
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
+
+from opendpu_arch.errors import UnsupportedError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -14,6 +17,9 @@ class Option:
     name: str
     default: Any
     help: str
+    least: float = -math.inf
+    most: float = math.inf
+    """Bounds of a number's values."""
 
     @property
     def type(self) -> Callable[[Any], Any]:
@@ -31,8 +37,8 @@ COMMON = (
     Option("output_dir", "./quantize_results", "Folder for the results."),
 )
 DUMP = (
-    Option("max_dump_batches", 1, "Batches that are written."),
-    Option("dump_float", 0, "1: write tensors that are not quantized too."),
+    Option("max_dump_batches", 1, "Batches that are written.", least=1),
+    Option("dump_float", 0, "1: write tensors that are not quantized too.", 0, 1),
     Option("dump_input_tensors", "", NO_EFFECT + "tensors of graphs without placeholders."),
 )
 QUANTIZE = (
@@ -41,11 +47,11 @@ QUANTIZE = (
     Option("nodes_bit", "", "Bits of nodes: conv1/Relu:16,conv1/weights:8."),
     Option("method", 1, "0: nothing saturates; 1, 2: least difference."),
     Option("nodes_method", "", "Methods of nodes: conv1/Relu:1."),
-    Option("calib_iter", 100, "Batches to calibrate with."),
+    Option("calib_iter", 100, "Batches to calibrate with.", least=1),
     Option("ignore_nodes", "", "Names of nodes that stay in float, with commas."),
-    Option("do_cle", None, "1: equalize channels, as it is by default; 0: not."),
-    Option("replace_relu6", None, "1: replace ReLU6 by ReLU."),
-    Option("replace_sigmoid", 0, "1: replace sigmoid by hard-sigmoid."),
+    Option("do_cle", None, "1: equalize channels, as it is by default; 0: not.", 0, 1),
+    Option("replace_relu6", None, "1: replace ReLU6 by ReLU.", 0, 1),
+    Option("replace_sigmoid", 0, "1: replace sigmoid by hard-sigmoid.", 0, 1),
     Option("convert_datatype", 0, "0; other types are for opendpu quantize."),
     Option("output_format", "pb", "pb or onnx."),
     Option("arch_type", "DEFAULT", "DEFAULT."),
@@ -74,3 +80,21 @@ def add(parser: argparse.ArgumentParser, options: Sequence[Option]) -> None:
             f"--{option.name}", type=option.type, default=option.default,
             required=option.name == "input_frozen_graph", help=option.help.replace("%", "%%"),
         )  # fmt: skip
+
+
+def check(given: argparse.Namespace, options: Sequence[Option]) -> None:
+    """Check that numbers are within their bounds.
+
+    Raises
+    ------
+    UnsupportedError
+        The first one that is not.
+    """
+    for option in options:
+        value = getattr(given, option.name)
+        if isinstance(value, int | float) and not option.least <= value <= option.most:
+            bounds = (
+                f"{option.least:g} or more" if math.isinf(option.most)
+                else f"{option.least:g} to {option.most:g}"
+            )  # fmt: skip
+            raise UnsupportedError(f"{option.name} is {value}, but must be {bounds}")

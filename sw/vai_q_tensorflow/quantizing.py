@@ -12,7 +12,8 @@ from opendpu.quantize import quantize_with_report
 from opendpu_arch import outputs
 from opendpu_arch.errors import UnsupportedError
 from vai_q_tensorflow.configuration import configuration
-from vai_q_tensorflow.graph import BAD_FUNCTION, batches, input_function, load, names, shapes
+from vai_q_tensorflow.graph import batches, input_function, load, names, shapes
+from vai_q_tensorflow.options import QUANTIZE, check
 
 EVAL, DEPLOY = "quantize_eval_model", "deploy_model"
 FORMATS = ("pb", "onnx")
@@ -30,11 +31,10 @@ def quantize(given: argparse.Namespace) -> list[str]:
         raise UnsupportedError(
             f"output_format is {given.output_format!r}, but must be one of {', '.join(FORMATS)}"
         )
+    check(given, QUANTIZE)
     config = configuration(given)
     inputs = names(given.input_nodes)
     sizes = shapes(given.input_shapes, inputs)
-    if not given.input_fn:
-        raise UnsupportedError("input_fn has to be given: module.function", code=BAD_FUNCTION)
     function = input_function(given.input_fn)
     graph = load(given.input_frozen_graph, inputs, names(given.output_nodes), sizes)
     heads = [node.name for node in graph if node.kind == "data"]

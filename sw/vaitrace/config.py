@@ -44,13 +44,17 @@ class Config:
                 )
         functions = _strings(root.get("trace_custom", []), f"{path}: trace_custom")
         timeout = options.get("timeout")
-        if timeout is not None and (not isinstance(timeout, int | float) or timeout <= 0):
+        if timeout is not None and not _positive(timeout):
             raise UnsupportedError(f"{path}: timeout is {timeout!r}, but must be seconds")
         output = options.get("output")
         if output is not None and not isinstance(output, str):
             raise UnsupportedError(f"{path}: output is {output!r}, but must be a file name")
         command = _command(options.get("cmd", []), f"{path}: cmd")
         return cls(tuple(functions) if "custom" in enabled else (), timeout, output, command)
+
+
+def _positive(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value > 0
 
 
 def _object(value: Any, label: str) -> dict[str, Any]:

@@ -42,6 +42,11 @@ class Tracer:
             record(Call(name, threading.get_native_id(), begin, seconds), self._folder)
 
 
+def full_name(name: str) -> str:
+    """Return the name of a function with its module; the program's own may be without."""
+    return name if "." in name else f"__main__.{name}"
+
+
 def main() -> None:
     """Run the program that the arguments name, as ``python`` would."""
     sys.argv = sys.argv[1:]
@@ -49,8 +54,7 @@ def main() -> None:
     names = [name for name in os.environ.get(FUNCTIONS_VARIABLE, "").split(",") if name]
     if names:
         folder = pathlib.Path(os.environ[DIRECTORY_VARIABLE])
-        full = {name if "." in name else f"__main__.{name}" for name in names}
-        tracer = Tracer(full, folder)
+        tracer = Tracer(set(map(full_name, names)), folder)
         threading.setprofile(tracer)
         sys.setprofile(tracer)
     runpy.run_path(sys.argv[0], run_name="__main__")

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -87,6 +88,11 @@ def vaitrace(
             "Python programs are, with -p", err=True,
         )  # fmt: skip
     target = pathlib.Path(asked.output) if asked.output else output
+    if target is not None and not (txt or as_json or bypass):
+        typer.echo(
+            f"vaitrace: warning: {target} is not written: -o is for --txt_summary and "
+            "--json_summary", err=True,
+        )  # fmt: skip
     outputs.check_all((target, perfetto))
     seconds = asked.timeout or timeout
     line = [sys.executable, "-m", "vaitrace.launch", *program] if python else program
@@ -110,6 +116,7 @@ def vaitrace(
         if debug:
             kept = shutil.copytree(folder, pathlib.Path(f"vaitrace_{process.pid}"))
             typer.echo(f"raw records in {kept}", err=True)
+    _warn_of_uncalled(asked.functions if python else (), traced)
     if perfetto is not None:
         outputs.write(perfetto, timeline.perfetto_json(records, traced))
     if txt or as_json:
@@ -124,10 +131,19 @@ def _check_program(name: str, python: bool) -> None:
     """Raise ToolError if there is no such program, or none of this kind."""
     is_file = pathlib.Path(name).is_file()
     if python and not is_file:
-        raise ToolError(f"{name} is no file, but with -p must be a Python program")
+        raise ToolError(f"{name!r} is no file, but with -p must be a Python program")
     if not python and shutil.which(name) is None:
         hint = "; with -p it is run by Python" if is_file and name.endswith(".py") else ""
-        raise ToolError(f"{name} is not found, or cannot be run{hint}")
+        raise ToolError(f"{name!r} is not found, or cannot be run{hint}")
+
+
+def _warn_of_uncalled(functions: Sequence[str], traced: Sequence[calls.Call]) -> None:
+    """Say which functions of a configuration were never called."""
+    called = {call.function for call in traced}
+    if uncalled := [name for name in functions if launch.full_name(name) not in called]:
+        typer.echo(
+            f"vaitrace: warning: never called as module.function: {', '.join(uncalled)}", err=True
+        )
 
 
 def _environment(folder: pathlib.Path, config: Config) -> dict[str, str]:

@@ -19,6 +19,7 @@ from opendpu.runtime.tensor_buffer import TensorBuffer
 from opendpu_arch.errors import UnsupportedError
 from opendpu_arch.target import Target
 from xir import Graph, Subgraph, Tensor
+from xir.arguments import expect
 
 TIMEOUT_VARIABLE = "XLNX_DPU_TIMEOUT"
 ASYNC_VARIABLE = "XLNX_ENABLE_ASYNC_RUNNER"
@@ -65,7 +66,10 @@ class Runner:
         ------
         UnsupportedError
             The mode is unknown, or the subgraph is neither for the DPU nor for the CPU.
+        TypeError
+            It is no subgraph.
         """
+        expect(subgraph, Subgraph, "what a runner is created for")
         if mode not in _DEVICES:
             known = ", ".join(repr(name) for name in _DEVICES)
             raise UnsupportedError(
@@ -176,6 +180,8 @@ def _shaped(
     same = type(buffers) is list and [getattr(b, "shape", None) for b in buffers] == shapes
     if same and not any(isinstance(b, np.ndarray) and not b.flags.c_contiguous for b in buffers):
         return buffers
+    if isinstance(buffers, str | bytes) or not hasattr(type(buffers), "__len__"):
+        raise TypeError(f"{role}s are of type {type(buffers).__name__}, but must be a list")
     if isinstance(buffers, Mapping) or len(buffers) != len(tensors):
         return buffers  # the runtime's own checks take it from here
     labels = [f"{role} {tensor.name!r}" for tensor in tensors]

@@ -6,6 +6,7 @@ from typing import Any
 import opendpu.runtime
 import vart
 from xir import Graph
+from xir.arguments import expect
 
 
 class GraphRunner:
@@ -24,5 +25,8 @@ class GraphRunner:
         ------
         UnsupportedError
             A CPU op has no implementation; the message says how to register one.
+        TypeError
+            It is no graph.
         """
+        expect(graph, Graph, "what a graph runner is created for")
         return vart.RunnerExt(opendpu.runtime.GraphRunner(graph, as_vitis_ai=True, **options))

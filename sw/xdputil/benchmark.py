@@ -14,7 +14,7 @@ from opendpu import api
 from opendpu.cli.app import errors_in_one_line
 from opendpu.cli.progress import progress
 from opendpu.runtime import GraphRunner, Runner
-from opendpu_arch.errors import UnsupportedError
+from opendpu_arch.errors import TensorError, UnsupportedError
 from xdputil.app import WHOLE_GRAPH, Xmodel, app, subgraph_at
 from xir import Graph, Subgraph
 
@@ -37,7 +37,10 @@ def benchmark(
         int, typer.Option("-i", "--index", help="Subgraph, counted from 0; -1 for the whole graph.")
     ] = 1,
 ) -> None:
-    """Run a subgraph on random inputs in some threads, for $SLEEP_MS milliseconds (60000)."""
+    """Run a subgraph on random inputs in some threads, for $SLEEP_MS milliseconds (60000).
+
+    The last job of each thread has to give what its first one gave.
+    """
     seconds = _milliseconds() / 1000
     graph = Graph.deserialize(xmodel)
     part = graph if index == WHOLE_GRAPH else subgraph_at(graph, index)
@@ -66,6 +69,7 @@ def benchmark(
         raise failures[0]
     frames = sum(counts)
     typer.echo(f"FPS= {frames / taken:.4f} number_of_frames= {frames} time= {taken:.6f} seconds.")
+    typer.echo("Test PASS.")
 
 
 def _milliseconds() -> int:
@@ -90,8 +94,14 @@ def _run(runner: GraphRunner | Runner | vart.RunnerExt, seed: int, stop: threadi
         for tensor in runner.get_input_tensors()
     ]
     results = [np.empty(t.dims, t.data_type.numpy()) for t in runner.get_output_tensors()]
-    count = 0
-    while not count or not stop.is_set():
+    runner.wait(runner.execute_async(inputs, results))
+    wanted, count = [array.copy() for array in results], 1
+    while not stop.is_set():
         runner.wait(runner.execute_async(inputs, results))
         count += 1
+    for tensor, array, first in zip(runner.get_output_tensors(), results, wanted, strict=True):
+        if array.tobytes() != first.tobytes():
+            raise TensorError(
+                f"output {tensor.name!r} of job {count} is not that of the first one: Test FAIL."
+            )
     return count

@@ -33,10 +33,11 @@ def compare_floats(
         raise TensorError(
             f"{golden_file} has {golden.size} numbers, but {dump_file} has {found.size}"
         )
-    allowed = np.abs(golden.astype(np.float64)) * (threshold / 100)
-    with np.errstate(invalid="ignore"):  # of infinities that are equal
+    with np.errstate(invalid="ignore"):  # of infinities that are equal, and numbers that are none
+        allowed = np.abs(golden.astype(np.float64)) * (threshold / 100)
         difference = np.abs(found.astype(np.float64) - golden)
-    wrong = np.flatnonzero(~((difference <= allowed) | (golden == found)))
+    same = (golden == found) | (np.isnan(golden) & np.isnan(found))
+    wrong = np.flatnonzero(~((difference <= allowed) | same))
     if verbose:
         for place in wrong:
             typer.echo(f"[{place}] golden {golden[place]:g}, dump {found[place]:g}")

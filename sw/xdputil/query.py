@@ -15,6 +15,19 @@ from opendpu_arch.errors import UnsupportedError
 from opendpu_arch.target import CLOCK_MHZ
 from xdputil.app import app, print_json
 
+PARTS = {
+    "libvart-runner.so": "vart-runner",
+    "libvitis_ai_library-dpu_task.so": "vitis_ai_library dpu_task",
+    "libxir.so": "xir",
+    "target_factory": "target-factory",
+}
+"""What stands for AMD's libraries, by the names that scripts look for."""
+
+
+def chosen_device() -> str:
+    """Return the name of the device that programs run on which choose none."""
+    return os.environ.get(DEVICE_VARIABLE) or DEFAULT_DEVICE
+
 
 @app.command("query")
 @errors_in_one_line
@@ -26,8 +39,7 @@ def query(
     ] = None,
 ) -> None:
     """Describe the DPU that models would run on, as JSON."""
-    chosen = api.chosen_target(target)
-    device = os.environ.get(DEVICE_VARIABLE) or DEFAULT_DEVICE
+    chosen, device = api.chosen_target(target), chosen_device()
     version = importlib.metadata.version("opendpu")
     cores = core_count()
     print_json(
@@ -37,7 +49,10 @@ def query(
                 "IP version": f"v{version}",
                 "regmap": "1to1 version",
             },
-            "VAI Version": {"opendpu": f"opendpu {version}"},
+            "VAI Version": {
+                "opendpu": f"opendpu {version}",
+                **{file: f"opendpu {part} Version: {version}" for file, part in PARTS.items()},
+            },
             "kernels": [
                 {
                     "DPU Arch": chosen.name,

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from opendpu_arch.errors import GraphError
+from xir.arguments import expect_mapping, has_encoding
 
 _RANGES = {
     "int32": (-(2**31), 2**31 - 1),
@@ -96,7 +97,9 @@ def convert(value: Any, kind: str) -> Any:
     if isinstance(value, np.ndarray | np.generic):
         value = np.ascontiguousarray(value).tobytes() if kind == "bytes" else value.tolist()
     if kind.startswith("map_"):
-        if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+        if not isinstance(value, Mapping) or not all(
+            isinstance(key, str) and has_encoding(key) for key in value
+        ):
             raise GraphError(f"{_short(value)} must be a dict with string keys")
         return {key: convert(item, kind.removeprefix("map_")) for key, item in value.items()}
     if kind.endswith("_vec"):
@@ -115,7 +118,10 @@ def _scalar(value: Any, kind: str) -> Any:
     if kind in ("float", "double"):
         if not isinstance(value, int | float):
             raise GraphError(f"{_short(value)} must be a number ({kind})")
-        return float(np.float32(value)) if kind == "float" else float(value)
+        try:
+            return float(np.float32(value)) if kind == "float" else float(value)
+        except OverflowError:
+            raise GraphError(f"{_short(value)} is too large ({kind})") from None
     if kind == "bytes":
         if isinstance(value, bytes | bytearray | memoryview):
             return bytes(value)
@@ -123,6 +129,8 @@ def _scalar(value: Any, kind: str) -> Any:
     expected = {"bool": bool, "string": str}[kind]
     if kind == "bool" and isinstance(value, int) and value in (0, 1):
         return bool(value)
+    if isinstance(value, str) and kind == "string" and not has_encoding(value):
+        raise GraphError(f"{_short(value)} has no encoding in UTF-8")
     if isinstance(value, expected):
         return value
     raise GraphError(f"{_short(value)} must be a {kind}")
@@ -180,7 +188,7 @@ class Attrs:
         GraphError
             The value does not fit the wire type.
         """
-        if not isinstance(name, str) or not name:
+        if not isinstance(name, str) or not name or not has_encoding(name):
             raise GraphError(f"{self._owner()}: attribute name is {name!r}, but must be a string")
         try:
             wanted = kind or self._kind_hint(name) or infer_kind(value)
@@ -203,6 +211,7 @@ class Attrs:
         if isinstance(attrs, Attrs):
             self._attrs = copy.deepcopy(attrs._attrs)
             return self
+        expect_mapping(attrs, f"{self._owner()}: attributes")
         previous, self._attrs = self._attrs, {}
         try:
             for name, value in attrs.items():

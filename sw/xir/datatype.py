@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opendpu_arch.errors import GraphError
+from xir.arguments import expect
 
 
 class DataKind(enum.IntEnum):
@@ -29,17 +30,10 @@ _PATTERN = re.compile(r"([A-Za-z]+?)([0-9]+)")
 class DataType:
     """Type of one element, from its name (``DataType("xint8")``, any case) or its two parts.
 
-    Attributes
-    ----------
-    type
-        The kind of element.
-    bit_width
-        The bits it takes in memory.
-
     Raises
     ------
     GraphError
-        The text names no type.
+        The text names no type, or there is no such kind.
     """
 
     Type = DataKind
@@ -52,13 +46,38 @@ class DataType:
     UNKNOWN: ClassVar = DataKind.UNKNOWN
 
     def __init__(self, type: DataKind | str = DataKind.UNKNOWN, bit_width: int = 0) -> None:
-        self.type, self.bit_width = (
-            _parse(type) if isinstance(type, str) else (DataKind(type), bit_width)
-        )
+        parts = _parse(type) if isinstance(type, str) else (type, bit_width)
+        self.type, self.bit_width = parts
+
+    @property
+    def type(self) -> DataKind:
+        """The kind of element; can be set."""
+        return self._type
+
+    @type.setter
+    def type(self, value: DataKind) -> None:
+        try:
+            self._type = DataKind(value)
+        except ValueError:
+            names = ", ".join(f"{int(kind)} ({kind.name})" for kind in DataKind)
+            raise GraphError(
+                f"kind of a data type is {value!r}, but must be one of {names}",
+                code="XIR_INVALID_DATA_TYPE",
+            ) from None
+
+    @property
+    def bit_width(self) -> int:
+        """The bits that an element takes in memory; can be set."""
+        return self._bit_width
+
+    @bit_width.setter
+    def bit_width(self, value: int) -> None:
+        self._bit_width = expect(value, int, "bits of a data type")
 
     @classmethod
     def of(cls, array: npt.NDArray[Any]) -> Self:
         """Return the type of the elements of ``array``; booleans are UINT8."""
+        expect(array, np.ndarray, "array")
         kinds = {"i": DataKind.INT, "u": DataKind.UINT, "f": DataKind.FLOAT, "b": DataKind.UINT}
         if array.dtype.kind not in kinds:
             raise GraphError(

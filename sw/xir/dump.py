@@ -134,7 +134,7 @@ def code(graph: Graph, folder: str | os.PathLike[str]) -> list[pathlib.Path]:
     Raises
     ------
     GraphError
-        Two subgraphs would be written to one file.
+        There is no machine code, or two subgraphs would be written to one file.
     OutputError
         The folder or a file cannot be written.
     """
@@ -156,6 +156,8 @@ def code(graph: Graph, folder: str | os.PathLike[str]) -> list[pathlib.Path]:
             if plain in contents:
                 raise GraphError(f"subgraph {name!r}: another one was written to {plain} already")
             contents[plain] = content
+    if not contents:
+        raise GraphError(f"graph {graph.get_name()!r} has no machine code; is it compiled?")
     outputs.check_folder(folder)
     target = pathlib.Path(folder)
     target.mkdir(parents=True, exist_ok=True)

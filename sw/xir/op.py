@@ -3,11 +3,13 @@
 
 import abc
 import math
+import operator
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Optional
 
 from opendpu_arch.errors import GraphError
 from xir import shapes
+from xir.arguments import expect, expect_name
 from xir.attrs import Attrs
 from xir.datatype import DataType
 from xir.oplib import OpDef
@@ -24,19 +26,23 @@ class Tensor(Attrs):
 
     def __init__(self, name: str, dims: Iterable[int], data_type: DataType | str) -> None:
         super().__init__()
-        self._name = name
+        self._name = expect_name(name, "name of a tensor")
         self._producer: Op | None = None
         self.reset(dims, data_type)
 
     def reset(self, dims: Iterable[int], data_type: DataType | str) -> None:
         """Give the tensor other dimensions and another element type."""
-        values = [int(dim) for dim in dims]
+        try:
+            values = [operator.index(dim) for dim in dims]
+        except TypeError as error:
+            raise TypeError(f"{self._owner()}: dimensions must be whole numbers: {error}") from None
         if any(not 0 <= dim < 2**32 for dim in values):
             raise GraphError(
                 f"tensor {self._name!r} has dimensions {values}, but each must be in 0..2^32-1"
             )
         self._dims = values
-        self._data_type = DataType(data_type) if isinstance(data_type, str) else data_type
+        kind = DataType(data_type) if isinstance(data_type, str) else data_type
+        self._data_type = expect(kind, DataType, f"{self._owner()}: data type")
 
     def _owner(self) -> str:
         return f"tensor {self._name!r}"
@@ -59,7 +65,7 @@ class Tensor(Attrs):
 
     @name.setter
     def name(self, name: str) -> None:
-        self._name = name
+        self.rename(name)
 
     @property
     def ndim(self) -> int:
@@ -88,7 +94,7 @@ class Tensor(Attrs):
 
     def rename(self, name: str) -> "Tensor":
         """Change the name."""
-        self._name = name
+        self._name = expect_name(name, "name of a tensor")
         return self
 
     def get_element_num(self) -> int:
@@ -197,6 +203,8 @@ class Op(Attrs):
     def set_input_ops(self, name: str, ops: Sequence["Op"]) -> None:
         """Connect one argument to other ops; shapes are not inferred again."""
         self.get_input_ops_list(name)
+        for op in ops:
+            expect(op, Op, f"{self._owner()}: input {name!r}")
         for op in self._inputs[name]:
             self._forget(op)
         self._inputs[name] = list(ops)
@@ -205,6 +213,8 @@ class Op(Attrs):
 
     def replace_input_ops(self, op_old: "Op", op_new: "Op") -> None:
         """Connect every input that is ``op_old`` to ``op_new`` instead."""
+        expect(op_old, Op, "op_old")
+        expect(op_new, Op, "op_new")
         if op_old not in self.get_input_ops_list():
             raise GraphError(f"{self._owner()} has no input {op_old.get_name()!r}")
         for arg, ops in self.get_input_ops().items():
@@ -242,6 +252,7 @@ class Op(Attrs):
 
     def replace_output_tensor(self, tensor: Tensor) -> None:
         """Make ``tensor`` the result: name, dimensions, type and attributes at once."""
+        expect(tensor, Tensor, "tensor")
         self._tensor._producer = None
         tensor._producer = self
         self._tensor = tensor

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from opendpu_arch.errors import GraphError
 from xir import oplib
+from xir.arguments import expect, expect_mapping, expect_name
 from xir.datatype import DataType
 from xir.op import GraphBase, Op, Tensor
 from xir.oplib import OpDef
@@ -22,7 +23,7 @@ class OpGraph(GraphBase):
 
     def __init__(self, name: str) -> None:
         super().__init__()
-        self._name = name
+        self._name = expect_name(name, "name of a graph")
         self._ops: dict[str, Op] = {}
         self._root = Subgraph(self, "root", None)
         self._custom_definitions: dict[str, OpDef] = {}
@@ -62,18 +63,24 @@ class OpGraph(GraphBase):
             The name is taken, arguments or attributes are missing or unknown, or shapes do not
             fit. The graph is then as before.
         """
-        definition = self.get_definition(kind)
+        expect_name(name, "name of an op")
+        definition = self.get_definition(expect_name(kind, f"type of op {name!r}"))
         label = f"op {name!r} ({kind})"
         if not name or name in self._ops:
             raise GraphError(
                 f"{label}: the name is empty or already in {self._owner()}",
                 code="XIR_MULTI_DEFINED_OP",
             )
-        inputs = {arg: list(ops) for arg, ops in (input_ops or {}).items()}
+        given = {} if input_ops is None else expect_mapping(input_ops, f"{label}: inputs")
+        values = {} if attrs is None else expect_mapping(attrs, f"{label}: attributes")
+        inputs = {arg: list(ops) for arg, ops in given.items()}
+        for arg, ops in inputs.items():
+            for source in ops:
+                expect(source, Op, f"{label}: input {arg!r}")
         self._check_inputs(label, definition, inputs)
         op = Op(self, name, definition, inputs)
         try:
-            for key, value in (attrs or {}).items():
+            for key, value in values.items():
                 op.set_attr(key, value)
             _complete(op)
             op.infer_shape()
@@ -96,6 +103,7 @@ class OpGraph(GraphBase):
 
     def remove_op(self, op: Op) -> None:
         """Remove an op that nobody uses; GraphError otherwise."""
+        expect(op, Op, "op")
         users = ", ".join(user.get_name() for user in op.get_fanout_ops())
         if self._ops.get(op.get_name()) is not op or users:
             raise GraphError(
@@ -146,12 +154,12 @@ class OpGraph(GraphBase):
 
     def get_tensor(self, name: str) -> Tensor | None:
         """Return the tensor called ``name``, or nothing."""
+        expect(name, str, "name")
         return next((tensor for tensor in self.get_tensors() if tensor.name == name), None)
 
     def get_tensor_producer(self, tensor: Tensor | str) -> Op | None:
         """Return the op that produces a tensor, or nothing."""
-        name = tensor if isinstance(tensor, str) else tensor.name
-        return self._root.get_tensor_producer(name)
+        return self._root.get_tensor_producer(tensor)
 
     def toposort(self) -> list[Op]:
         """Return every op after its inputs, otherwise in the order they were added."""
@@ -159,7 +167,7 @@ class OpGraph(GraphBase):
 
     def isomorphism(self, graph_template: GraphTemplate) -> list[dict[OpTemplate, Op]]:
         """Return the places where a template matches, see :meth:`GraphTemplate.find`."""
-        return graph_template.find(self.get_ops())
+        return expect(graph_template, GraphTemplate, "graph_template").find(self.get_ops())
 
     def infer_shape(self) -> None:
         """Infer every shape again, inputs first."""
@@ -172,6 +180,7 @@ class OpGraph(GraphBase):
 
     def get_leaf_subgraph(self, op: Op) -> Subgraph | None:
         """Return the leaf that holds ``op``, or nothing."""
+        expect(op, Op, "op")
         node: Subgraph | None = self._root if self._root.has_op(op) else None
         while node is not None and not node.is_leaf:
             node = node.find_child_subgraph_by_op(op)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from opendpu_arch.errors import GraphError
+from xir.arguments import expect
 from xir.attrs import convert
 from xir.datatype import DataKind
 
@@ -137,7 +138,7 @@ def register(definition: OpDef) -> OpDef:
         attribute's wire type, or AMD's reader, which knows nothing of it, could not open a file
         with such an op: arguments and the first attributes must be those of :func:`custom`.
     """
-    label = f"op type {definition.name!r}"
+    label = f"op type {expect(definition, OpDef, 'definition').name!r}"
     if not definition.name or definition_of(definition.name) not in (None, definition):
         raise GraphError(
             f"{label}: the name is empty or defined otherwise already",

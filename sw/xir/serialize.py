@@ -40,6 +40,10 @@ def read_message(path: str | os.PathLike[str]) -> Any:
         ) from error
     except ModelFormatError as error:
         raise error.within(os.fspath(path)) from None
+    except ValueError as error:  # a name that no file has
+        raise ModelFormatError(
+            f"{os.fspath(path)!r} cannot be read: {error}", code="XIR_FILE_NOT_EXIST"
+        ) from None
 
 
 def write(graph: OpGraph, path: str | os.PathLike[str]) -> None:

@@ -8,6 +8,7 @@ from typing import Optional, overload
 
 from opendpu_arch.errors import GraphError
 from xir import dot
+from xir.arguments import expect, expect_name
 from xir.attrs import Attrs
 from xir.op import GraphBase, Op, Tensor
 from xir.template import GraphTemplate, OpTemplate
@@ -45,7 +46,7 @@ class Subgraph(Attrs):
 
     def set_name(self, name: str) -> "Subgraph":
         """Change the name."""
-        self._name = name
+        self._name = expect_name(name, "name of a subgraph")
         return self
 
     def get_graph(self) -> GraphBase:
@@ -109,7 +110,7 @@ class Subgraph(Attrs):
 
     def get_tensor_producer(self, tensor: Tensor | str) -> Op | None:
         """Return the op of this subgraph that produces a tensor, or nothing."""
-        name = tensor if isinstance(tensor, str) else tensor.name
+        name = tensor if isinstance(tensor, str) else expect(tensor, Tensor, "tensor").name
         return next((o for o in self.get_ops() if o.get_output_tensor().name == name), None)
 
     def get_input_tensors(self) -> list[Tensor]:
@@ -177,10 +178,12 @@ class Subgraph(Attrs):
 
     def find_child_subgraph_by_op(self, op: Op) -> Optional["Subgraph"]:
         """Return the child that holds ``op``, or nothing."""
+        expect(op, Op, "op")
         return next((child for child in self._children if child.has_op(op)), None)
 
     def find_child_subgraph_by_op_name(self, name: str) -> Optional["Subgraph"]:
         """Return the child that holds the op called ``name``, or nothing."""
+        expect(name, str, "name")
         return next((child for child in self._children if child.has_op(name)), None)
 
     def create_child_subgraph(self) -> list["Subgraph"]:
@@ -199,7 +202,7 @@ class Subgraph(Attrs):
         """Append an empty child, to be filled with :meth:`move_op`."""
         if self._ops:
             raise GraphError(f"{self._owner()} holds ops, so it cannot have children")
-        child = Subgraph(self._graph, name, self)
+        child = Subgraph(self._graph, expect_name(name, "name of a subgraph"), self)
         self._children.append(child)
         return child
 
@@ -233,7 +236,8 @@ class Subgraph(Attrs):
         Leaves become one leaf. If one is an inner node, the new child holds the leaves and the
         children of the inner nodes. Its name is ``subgraph_`` and the first op by name.
         """
-        chosen = list(dict.fromkeys(child_subgraph_list))
+        chosen = [expect(child, Subgraph, "a child to merge") for child in child_subgraph_list]
+        chosen = list(dict.fromkeys(chosen))
         foreign = [child.get_name() for child in chosen if child not in self._children]
         if foreign or not chosen:
             raise GraphError(
@@ -271,7 +275,7 @@ class Subgraph(Attrs):
 
     def isomorphism(self, graph_template: GraphTemplate) -> list[dict[OpTemplate, Op]]:
         """Return the places where a template matches, see :meth:`GraphTemplate.find`."""
-        return graph_template.find(self.get_ops())
+        return expect(graph_template, GraphTemplate, "graph_template").find(self.get_ops())
 
     def save_as_dot(self, fname: str | os.PathLike[str]) -> None:
         """Write the subgraph as a Graphviz file."""

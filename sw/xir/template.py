@@ -4,6 +4,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from opendpu_arch.errors import GraphError
+from xir.arguments import expect, expect_mapping, expect_name
 from xir.op import Op
 from xir.topology import toposort
 
@@ -110,8 +111,10 @@ class GraphTemplate:
         """
         if name in self._ops:
             raise GraphError(f"template {self._name!r} has an op {name!r} already")
-        inputs = dict(input_ops or {})
+        inputs = {} if input_ops is None else dict(expect_mapping(input_ops, "input_ops"))
+        expect_name(name, "name of an op")
         for op in inputs:
+            expect(op, OpTemplate, "an input")
             if self._ops.get(op.get_name()) is not op:
                 raise GraphError(f"input {op!r} is not an op of template {self._name!r}")
         added = self._ops[name] = OpTemplate(name, types, inputs)
@@ -121,6 +124,7 @@ class GraphTemplate:
 
     def remove_op(self, op: OpTemplate) -> None:
         """Remove an op that nobody uses; GraphError otherwise."""
+        expect(op, OpTemplate, "op")
         if self._ops.get(op.get_name()) is not op or op.get_fanout_num():
             raise GraphError(f"{op!r} is used, or not in template {self._name!r}")
         for producer in op.get_input_ops():
@@ -157,6 +161,8 @@ class GraphTemplate:
         Two ops of a match are connected exactly where their templates are; other ops may use
         their results, or go into them.
         """
+        for op in ops:
+            expect(op, Op, "an op to look at")
         found = _extend({}, self._order(ops), ops, set(ops)) if self._ops else iter(())
         return [match for match in found if self._filter(match)]
 

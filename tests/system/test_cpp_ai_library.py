@@ -253,20 +253,41 @@ def test_faces(program, xmodel, picture, tmp_path):
     same(found(program, "faces", path, picture[0]), expected)
 
 
-CIFAR10 = (
-    "airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck",
-)  # fmt: skip
+CLASSES = {
+    "": [
+        "tench, Tinca tinca,", "goldfish, Carassius auratus,",
+        "great white shark, white shark, man-eater, man-eating shark, Carcharodon carcharias,",
+        "tiger shark, Galeocerdo cuvieri,", "hammerhead, hammerhead shark,",
+        "electric ray, crampfish, numbfish, torpedo,", "stingray,", "cock,", "hen,",
+        "ostrich, Struthio camelus,",
+    ],
+    "CIFAR10": [
+        "airplane,", "automobile,", "bird,", "cat,", "deer,", "dog,", "frog,", "horse,", "ship,",
+        "truck",
+    ],
+    "FMNIST": [
+        "top", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag",
+        "ankleBoot",
+    ],
+    "ORIEN": ["Left", "Right", "Front", "Back", *[""] * 6],
+    "CAR_COLOR_CHEN": [
+        "beige,", "black,", "blue,", "brown,", "gold,", "green,", "grey,", "orange,", "pink,",
+        "purple,",
+    ],
+}  # fmt: skip
+"""The first ten names of each list, with the commas that they have in Vitis AI."""
 
 
-def test_classes(program, xmodel, picture, tmp_path):
-    text = 'classification_param { top_k: 4 layer_name: "digit" label_type: "CIFAR10" }'
+@pytest.mark.parametrize("kind", CLASSES)
+def test_classes(program, xmodel, picture, tmp_path, kind):
+    text = f'classification_param {{ top_k: 10 layer_name: "digit" label_type: "{kind}" }}'
     path = prepared(xmodel, tmp_path, text)
     scores = softmax(results(xmodel, picture[1], rgb=False)["digit"].ravel())
     lines = run(program, "classes", path, picture[0]).stdout.splitlines()
-    order = np.argsort(-scores, kind="stable")[:4]
+    order = np.argsort(-scores, kind="stable")
     for line, index in zip(lines[1:], order, strict=True):
-        number, score, name = line.split()
-        assert (int(number), name) == (index, CIFAR10[index])
+        number, score, name = line.split(" ", maxsplit=2)
+        assert (int(number), name) == (index, CLASSES[kind][index])
         assert float(score) == pytest.approx(scores[index], rel=1e-5)
 
 

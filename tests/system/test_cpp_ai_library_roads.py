@@ -91,9 +91,14 @@ def test_ofa_yolo(program, xmodel, tmp_path):
     same(numbers(told(program, "ofayolo", net, path)).tolist(), expected)
 
 
-@pytest.mark.parametrize(("kind", "name"), [("VEHICLE_MAKE", "gmc"), ("VEHICLE_TYPE", "crossover")])
+@pytest.mark.parametrize(
+    ("kind", "name"), [("VEHICLE_MAKE", "gmc,"), ("VEHICLE_TYPE", "crossover,")]
+)
 def test_cars(program, xmodel, picture, tmp_path, kind, name):
-    names = {"VEHICLE_MAKE": {9: "gmc", 0: "acura"}, "VEHICLE_TYPE": {10: "crossover", 0: "MPV"}}
+    names = {
+        "VEHICLE_MAKE": {9: "gmc,", 0: "acura,"},
+        "VEHICLE_TYPE": {11: "convertible", 10: "crossover,", 0: "MPV,"},
+    }
     text = f'layer_name: "car" top_k: 12 label_type: "{kind}"'
     path = prepared(xmodel, tmp_path, f"vehicleclassification_param {{ {text} }}")
     score = softmax(results(xmodel, picture[1], HEADS, rgb=True)["car"].ravel())

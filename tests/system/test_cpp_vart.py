@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """VART in C++: programs shaped as AMD's examples, and custom ops, against Python's results."""
 
+import os
 import pathlib
 import re
 import shutil
+import subprocess
 import sys
 
 import numpy as np
@@ -115,7 +117,7 @@ REFUSED = {
     "size": "TensorError: [VART_TENSOR_BUFFER_DIMS_ERROR] input ",
     "index": "has no element there",
     "more indices": "tensor small has 2 dimensions, not 3",
-    "copy": "tensor small has 1 bytes from there on, not 2",
+    "copy": "tensor small has 1 bytes from there on, not 2 at 0",
 }
 
 
@@ -131,6 +133,46 @@ def test_graphs_are_those_of_python(prefix, model, tmp_path):
         assert message in line
     assert rest[-1] == "wait -1"
     assert "job 77 is unknown" in done.stderr
+
+
+NOTHING = {
+    "input": "a buffer of a job is a null pointer",
+    "output": "a buffer of a job is a null pointer",
+    "tensor of an input": "the tensor of a job's buffer is a null pointer",
+    "memory of an input": "the buffer of tensor .* has no memory",
+    "copied from": "a buffer to copy is a null pointer",
+    "copied to": "a buffer to copy to is a null pointer",
+    "memory copied": "the buffer of tensor x_.* has no memory",
+    "tensor copied": "its tensor is a null pointer",
+    "from host": "what is copied from the host is a null pointer",
+    "to host": "what is copied to the host is a null pointer",
+    "offset": r"tensor .* has 90 bytes from there on, not 10 at 18446744073709551611",
+    "op": "the op to remove is a null pointer",
+    "another graph's op": "op y to remove is not in graph two",
+    "clone": "the tensor to clone is a null pointer",
+    "buffer's tensor": "the tensor of a buffer is a null pointer",
+    "graph": "a graph runner needs a graph, but there is none",
+    "subgraph": "the subgraph is a null pointer",
+    "large": "tensor .* has more than 2147483647 elements or bytes",
+    "file": "ModelFormatError: .* cannot be read: No such file or directory",
+    "read": "what a buffer object reads or writes is a null pointer",
+    "write": "what a buffer object reads or writes is a null pointer",
+    "xclWriteBO": "-22",
+}
+"""What the program says of null pointers, and of sizes that do not fit."""
+
+
+def test_null_pointers_and_sizes_that_do_not_fit(prefix, model, tmp_path):
+    program = built(prefix, tmp_path, "nothing")
+    done = subprocess.run(
+        [program, model], capture_output=True, check=True, timeout=300,
+        env={**os.environ, "OPENDPU_DEVICE": "ref"},
+    )  # fmt: skip
+    lines = done.stdout.decode(errors="surrogateescape").splitlines()
+    found = dict(line.split(": ", 1) for line in lines)
+    assert found.keys() == NOTHING.keys()
+    for name, message in NOTHING.items():
+        assert re.fullmatch(message, found[name]), (name, found[name])
 
 
 def test_graphs_can_be_made_and_changed(prefix, tmp_path):

@@ -129,6 +129,10 @@ def compile_model(
             if calibration is not None:
                 raise UnsupportedError(f"--calib is for float models, but {file} is quantized")
             check_no_values(file, values)
+            if requantize or onnx_library:
+                raise UnsupportedError(
+                    f"--requantize and --onnx-library are for other models, but {file} is of XIR"
+                )
             check_calibration(None, preprocessing)
             if samples is not None:
                 raise UnsupportedError(f"--samples is for float models, but {file} is quantized")

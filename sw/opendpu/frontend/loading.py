@@ -9,6 +9,7 @@ from opendpu.frontend.binding import Sizes
 from opendpu.frontend.caffe import load_caffe
 from opendpu.frontend.formats import Format, format_of
 from opendpu.frontend.input_values import OPTION, Values
+from opendpu.frontend.libraries import check as check_libraries
 from opendpu.frontend.lowering import load_onnx
 from opendpu.frontend.requantizing import Requantize
 from opendpu.frontend.tensorflow import load_frozen
@@ -58,6 +59,8 @@ def load_model(
     kind = format_of(path)
     if input_values and kind in _WITHOUT_VALUES:
         raise UnsupportedError(f"{path}: {OPTION} is not for {_WITHOUT_VALUES[kind]}")
+    if kind is not Format.ONNX:
+        check_libraries(libraries, str(path))
     match kind:
         case Format.TFLITE:
             return load_tflite(

@@ -23,6 +23,7 @@ from opendpu.frontend.feature_norms import gathered
 from opendpu.frontend.global_norms import globally_normalized
 from opendpu.frontend.guards import unguarded
 from opendpu.frontend.input_values import Values
+from opendpu.frontend.libraries import check as check_libraries
 from opendpu.frontend.model_file import AnyModel, constants_of, label_of, read_model, reads
 from opendpu.frontend.normalizations import normalized
 from opendpu.frontend.opsets import opsets_of
@@ -126,9 +127,7 @@ def read(
     if precision:
         graph = precision.model.graph
         constants = {name: single(array) for name, array in constants.items()}
-    for library in libraries:
-        if not pathlib.Path(library).is_file():
-            raise ModelFormatError(f"{library}, a library of operators: there is no such file")
+    check_libraries(libraries, label, graph.node)
     dialect = Dialect(opsets_of(label, proto), tuple(str(library) for library in libraries))
     items = [item for item in graph.input if item.name not in constants]
     bound = bind_inputs(label, items, input_shapes or {}, input_values, list(constants))

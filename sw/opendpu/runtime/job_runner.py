@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What every runner does with the jobs it has started."""
 
+import operator
 from types import TracebackType
-from typing import Generic, Self
+from typing import Any, Generic, Self
 
 from opendpu.runtime.jobs import JobQueue, Result
 
@@ -27,7 +28,7 @@ class JobRunner(Generic[Result]):
         self, job: int | tuple[int, int], timeout_seconds: float | None = None
     ) -> Result:
         """Return what a job took; waits for it. Kept for the last 1024 jobs waited for."""
-        return self._jobs.result(job if isinstance(job, int) else job[0], timeout_seconds)
+        return self._jobs.result(_number(job), timeout_seconds)
 
     def cancel(self) -> None:
         """Drop the jobs that have not begun."""
@@ -56,3 +57,14 @@ class JobRunner(Generic[Result]):
     def last_statistics(self) -> Result | None:
         """What the job that finished last took; nothing before the first."""
         return self._jobs.last
+
+
+def _number(job: Any) -> int:
+    """Return the number of a job that is given as such, or with its status."""
+    try:
+        return operator.index(job[0] if isinstance(job, tuple | list) and job else job)
+    except TypeError:
+        raise TypeError(
+            f"job is of type {type(job).__name__}, but must be what execute_async returned: a "
+            "number and a status, or the number"
+        ) from None

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command ``vai_q_tensorflow``: a frozen graph quantized, evaluated by TensorFlow, compiled."""
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from opendpu.ops.session import Session  # noqa: E402
 from opendpu.quantize import complete  # noqa: E402
 from opendpu_arch.errors import DPUError  # noqa: E402
 from vai_q_tensorflow.configuration import configuration  # noqa: E402
+from vai_q_tensorflow.graph import read_nodes  # noqa: E402
 from vai_q_tensorflow.main import main, parser  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
@@ -47,13 +49,13 @@ def frozen(model, images):
     ]  # fmt: skip
 
 
-def evaluated(path, images):
+def evaluated(path, images, result="scores", given="image"):
     """Return what TensorFlow computes of a frozen graph."""
-    given = tf.compat.v1.GraphDef.FromString(Path(path).read_bytes())
+    nodes = tf.compat.v1.GraphDef.FromString(Path(path).read_bytes())
     with tf.Graph().as_default() as graph:
-        tf.import_graph_def(given, name="")
+        tf.import_graph_def(nodes, name="")
         with tf.compat.v1.Session(graph=graph) as session:
-            return session.run("scores:0", {"image:0": images})
+            return session.run(f"{result}:0", {f"{given}:0": images})
 
 
 def test_quantize_evaluate_compile_dump(frozen, model, images, capsys):
@@ -129,6 +131,16 @@ def test_what_options_mean(frozen):
         (["--convert_datatype", "3"], "QUANTIZER_TF1_INVALID_TARGET_DTYPE", "must be 0"),
         (["--input_shapes", "?,2:?,3"], "QUANTIZER_TF1_LENGTH_MISMATCH", "has 2 shapes, but"),
         (["--input_shapes", "?,a"], "QUANTIZER_TF1_LENGTH_MISMATCH", "has '?,a', but must have"),
+        (["--input_shapes", "0,12,12,3"], "QUANTIZER_TF1_LENGTH_MISMATCH", "has '0,12,12,3', but"),
+        (
+            ["--input_fn", "calib_input"],
+            "QUANTIZER_TF1_INVALID_INPUT_FN",
+            "must be module.function",
+        ),
+        (["--input_frozen_graph", "."], "QUANTIZER_TF1_INVALID_INPUT", "graph .: is no file"),
+        (["--calib_iter", "0"], None, "calib_iter is 0, but must be 1 or more"),
+        (["--do_cle", "5"], None, "do_cle is 5, but must be 0 to 1"),
+        (["--replace_sigmoid", "-1"], None, "replace_sigmoid is -1, but must be 0 to 1"),
         (["--input_fn", "nowhere.f"], "QUANTIZER_TF1_INVALID_INPUT_FN", "cannot be imported"),
         (["--input_fn", "my_data.IMAGES"], "QUANTIZER_TF1_INVALID_INPUT_FN", "is no function"),
         (["--input_fn", ""], "QUANTIZER_TF1_INVALID_INPUT_FN", "input_fn has to be given"),
@@ -155,3 +167,53 @@ def test_dump_wants_a_quantized_graph(frozen):
     with pytest.raises(DPUError, match=r"float\.pb is not quantized: vai_q_tensorflow") as caught:
         dump(parser().parse_args(["dump", *frozen]))
     assert caught.value.code == "QUANTIZER_TF1_MISSING_QUANTIZE_INFO"
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("raise KeyError('lost')", r"called for step 0: KeyError: 'lost' \(.*bad_data\.py:2\)"),
+        ("return {'image': 'a text'}", "elements of type <U6 for step 0 and input 'image', but"),
+        ("return {'image': [[1, 2], [3]]}", "what is no array: .*inhomogeneous"),
+        ("return {'image': (1j,)}", "elements of type complex128"),
+        ("return {'image': None}", "elements of type object"),
+        ("return [1]", "gives list for step 0, but must give a dictionary"),
+    ],
+)
+def test_input_functions_that_are_wrong(frozen, body, message, monkeypatch):
+    Path("bad_data.py").write_text(f"def given(step):\n    {body}\n")
+    monkeypatch.delitem(sys.modules, "bad_data", raising=False)
+    with pytest.raises(SystemExit, match=message) as caught:
+        main(["quantize", *frozen, "--input_fn", "bad_data.given"])
+    assert "\n" not in str(caught.value.code)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--max_dump_batches", "-1"], "max_dump_batches is -1, but must be 1 or more"),
+        (["--input_fn", ""], "input_fn has to be given: module.function"),
+    ],
+)
+def test_wrong_dumps(frozen, options, message):
+    main(["quantize", *frozen, "--calib_iter", "1"])
+    graph = ["--input_frozen_graph", "quantize_results/quantize_eval_model.pb"]
+    with pytest.raises(SystemExit, match=message):
+        main(["dump", *frozen, *graph, *options])
+
+
+def test_input_inside_of_the_graph(frozen, model, images):
+    """The part behind a node is quantized with what the node would give."""
+    nodes = read_nodes("float.pb")
+    inner = next(node for node in nodes.values() if node.op == "Relu")
+    features = evaluated("float.pb", images, inner.name)
+    np.save("features.npy", features)
+    Path("inner_data.py").write_text(
+        "import numpy as np\nFEATURES = np.load('features.npy')\n"
+        f"def given(step):\n    return {{{inner.name!r}: FEATURES}}\n"
+    )
+    shape = ",".join(map(str, features.shape[1:]))
+    main(["quantize", *frozen, "--input_nodes", inner.name, "--input_shapes", f"?,{shape}",
+          "--input_fn", "inner_data.given", "--calib_iter", "1"])  # fmt: skip
+    found = evaluated("quantize_results/quantize_eval_model.pb", features, given=inner.name)
+    assert 0 < np.abs(found - model(images).numpy()).max() < 0.05

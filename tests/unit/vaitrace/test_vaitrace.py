@@ -161,6 +161,7 @@ def test_bypass_and_verbose(folder):
         ('{"trace": {"enable_trace_list": ["gpu"]}}', "has 'gpu', but must be of"),
         ('{"trace_custom": "f"}', "must be a list of names"),
         ('{"options": {"timeout": 0}}', "must be seconds"),
+        ('{"options": {"timeout": true}}', "must be seconds"),
         ('{"options": {"output": 1}}', "must be a file name"),
         ('{"options": {"cmd": 1}}', "cmd is 1, but must be a command"),
         ('{"options": {"cmd": "a \'b"}}', "but must be a command"),
@@ -174,6 +175,19 @@ def test_a_wrong_configuration(folder, text, message):
     assert line.startswith("vaitrace: error: ") and message in line
 
 
+def test_what_has_no_effect_is_told(folder):
+    (folder / "cfg.json").write_text(
+        '{"trace": {"enable_trace_list": ["custom"]}, "trace_custom": ["nowhere.f", "no_such"]}'
+    )
+    result = trace(folder, "-p", "-c", "cfg.json", "-o", "summary.txt")
+    said = result.stderr.splitlines()
+    assert (
+        "vaitrace: warning: summary.txt is not written: -o is for --txt_summary and --json_summary"
+    ) in said
+    assert ("vaitrace: warning: never called as module.function: nowhere.f, no_such") in said
+    assert not (folder / "summary.txt").exists()
+
+
 def test_wrong_calls(folder):
     assert "cannot work together" in trace(folder, "-p", "--va", "--txt").stderr
     assert "cannot be read" in trace(folder, "-p", "-c", "none.json").stderr
@@ -185,15 +199,15 @@ def test_wrong_calls(folder):
     line = [sys.executable, "-m", "vaitrace", "./no-such-program"]
     result = subprocess.run(line, cwd=folder, capture_output=True, text=True, check=False)
     assert result.returncode == 1
-    assert "./no-such-program is not found" in result.stderr
+    assert "'./no-such-program' is not found" in result.stderr
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["-p", "none.py"], "none.py is no file, but with -p must be a Python program"),
-        (["-p", "."], ". is no file, but with -p must be a Python program"),
-        (["./program.py"], "./program.py is not found, or cannot be run; with -p it is run by"),
+        (["-p", "none.py"], "'none.py' is no file, but with -p must be a Python program"),
+        (["-p", "."], "'.' is no file, but with -p must be a Python program"),
+        (["./program.py"], "'./program.py' is not found, or cannot be run; with -p it is run by"),
         (["--xat", "true"], "--xat is not there"),
         (["--fine_grained", "-p", "program.py"], "--fine_grained is not there: -d keeps the raw"),
     ],

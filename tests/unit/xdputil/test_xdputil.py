@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """``xdputil``: what each command prints, writes and refuses."""
 
+import importlib.metadata
+import itertools
 import json
 import pathlib
 import subprocess
@@ -10,8 +12,10 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner, Result
 
+import vart
 from opendpu.runtime.cpu import register, unregister
 from opendpu_arch.target import Target
+from xdputil import cores
 from xdputil.main import app
 
 
@@ -184,6 +188,7 @@ def test_benchmark(model, monkeypatch):
     words = result.stdout.split()
     assert words[0] == "FPS=" and float(words[1]) > 0
     assert words[2] == "number_of_frames=" and int(words[3]) >= 2
+    assert result.stdout.endswith("seconds.\nTest PASS.\n")
     whole = call("benchmark", model, "-i", -1, 4)
     assert whole.exit_code == 0, whole.output
     assert int(whole.stdout.split()[3]) >= 4
@@ -192,6 +197,22 @@ def test_benchmark(model, monkeypatch):
     assert "SLEEP_MS is 'soon', but must be milliseconds" in refused("benchmark", model, 1)
     assert call("benchmark", model, 0).exit_code == 2
     assert call("benchmark", model, 99_999_999).exit_code == 2
+
+
+def test_benchmark_compares_the_last_job_with_the_first(model, monkeypatch):
+    monkeypatch.setenv("SLEEP_MS", "1000")
+    started, execute = itertools.count(), vart.RunnerExt.execute_async
+
+    def wrong(self, inputs, outputs):
+        job = execute(self, inputs, outputs)
+        self.wait(job)
+        if next(started):
+            outputs[0].flat[0] += 1
+        return job
+
+    monkeypatch.setattr(vart.RunnerExt, "execute_async", wrong)
+    said = refused("benchmark", model, 1)
+    assert "is not that of the first one: Test FAIL." in said
 
 
 def test_benchmark_reports_what_fails_in_a_thread(model, monkeypatch):
@@ -214,11 +235,40 @@ def test_compare_floats(tmp_path):
     assert "2 of 4 numbers differ by more than 0.1 %" in result.stdout
     np.full(4, np.nan, np.float32).tofile(dump)
     assert call("comp_float", golden, dump).exit_code == 1
+    np.uint32([0x7FA00000, 0, 0, 0]).tofile(golden)  # a NaN that signals
+    np.uint32([0x7FC00000, 0, 0, 0]).tofile(dump)
+    result = call("comp_float", golden, dump)
+    assert result.exit_code == 0 and not result.stderr
     dump.write_bytes(b"12345678")
     assert "has 4 numbers, but" in refused("comp_float", golden, dump)
     dump.write_bytes(b"123")
     assert "has 3 bytes, which are no float32" in refused("comp_float", golden, dump)
     assert "cannot be read" in refused("comp_float", golden, tmp_path / "none.bin")
+
+
+def test_show_dpu(monkeypatch):
+    monkeypatch.setenv("XLNX_TARGET_NAME", "B512")
+    monkeypatch.setenv("XLNX_DPU_DEVICE_CORES", "0,1")
+    monkeypatch.setenv("OPENDPU_DEVICE", "ref")
+    result = CliRunner().invoke(cores.app, [], prog_name="show_dpu")
+    number = f"{Target.from_name('B512').fingerprint:#x}"
+    assert result.stdout.splitlines() == [
+        f"device_core_id={core} device= 0 core = {core} fingerprint = {number} batch = 1 "
+        f"full_cu_name=ref:dpu{core}"
+        for core in range(2)
+    ]
+    assert CliRunner().invoke(cores.app, ["extra"]).exit_code == 2
+    monkeypatch.setenv("XLNX_TARGET_NAME", "B9999")
+    result = CliRunner().invoke(cores.app, [], prog_name="show_dpu")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("show_dpu: error: [TARGET_FACTORY_UNREGISTERED_TARGET]")
+
+
+def test_query_names_what_stands_for_libraries():
+    versions = json.loads(call("query").stdout)["VAI Version"]
+    own = importlib.metadata.version("opendpu")
+    assert versions["libvart-runner.so"] == f"opendpu vart-runner Version: {own}"
+    assert {"libxir.so", "libvitis_ai_library-dpu_task.so", "target_factory"} <= versions.keys()
 
 
 def test_query(monkeypatch):

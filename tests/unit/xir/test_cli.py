@@ -130,6 +130,17 @@ def test_dump_code(model, tmp_path, command):
     assert (folder / "REG_0.bin").read_bytes() == b"\0"
 
 
+@pytest.mark.parametrize("command", ["dump_bin", "dump_code"])
+def test_dump_code_where_there_is_none(tmp_path, command):
+    plain = xir.Graph("plain")
+    plain.create_op("x", "data", {"shape": [1, 2], "data_type": "INT8"})
+    plain.serialize(tmp_path / "g.xmodel")
+    result = call(command, tmp_path / "g.xmodel", tmp_path / "out")
+    assert result.exit_code == 1
+    assert "graph 'plain' has no machine code; is it compiled?" in result.stderr
+    assert not (tmp_path / "out").exists()
+
+
 def test_dump_code_of_several_subgraphs_loses_nothing(tmp_path):
     graph(2).serialize(tmp_path / "g.xmodel")
     assert call("dump_bin", tmp_path / "g.xmodel", tmp_path / "out").exit_code == 0

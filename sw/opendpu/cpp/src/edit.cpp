@@ -61,6 +61,10 @@ Op* Graph::add_op(const std::string& name, const std::string& type, std::unique_
 }
 
 void Graph::remove_op(Op* op) {
+  if (!op) throw std::invalid_argument("the op to remove is a null pointer");
+  if (op->get_graph() != this) {
+    throw std::invalid_argument("op " + op->get_name() + " to remove is not in graph " + get_name());
+  }
   Gil gil;
   opendpu::call("remove_op", {Access::object(this), opendpu::string(op->get_name()).get()});
   Access::refresh(*this);

@@ -37,6 +37,12 @@ void start() {
 
 std::once_flag started;
 
+// A text with the bytes of C++ that it was made of, though they be no UTF-8.
+std::string bytes_of(PyObject* text, const char* otherwise) {
+  Ref made(text ? PyUnicode_AsEncodedString(text, "utf-8", "surrogateescape") : nullptr);
+  return made.get() ? PyBytes_AsString(made.get()) : otherwise;
+}
+
 }  // namespace
 
 Gil::Gil() {
@@ -54,9 +60,7 @@ Ref checked(PyObject* made) {
   if (type && value) {
     Ref name(PyObject_GetAttrString(type, "__name__"));
     Ref said(PyObject_Str(value));
-    const char* parts[] = {name.get() ? PyUnicode_AsUTF8(name.get()) : nullptr,
-                           said.get() ? PyUnicode_AsUTF8(said.get()) : nullptr};
-    message = std::string(parts[0] ? parts[0] : "error") + ": " + (parts[1] ? parts[1] : "");
+    message = bytes_of(name.get(), "error") + ": " + bytes_of(said.get(), "");
   }
   PyErr_Clear();
   throw std::runtime_error(message);

@@ -53,13 +53,15 @@ std::vector<TensorBuffer*> buffers_of(std::vector<Slot>& slots) {
 Ref memory_of(const std::vector<TensorBuffer*>& buffers) {
   Ref made = opendpu::checked(PyList_New(0));
   for (auto* buffer : buffers) {
+    if (!buffer) throw std::invalid_argument("a buffer of a job is a null pointer");
     const auto* tensor = buffer->get_tensor();
+    if (!tensor) throw std::invalid_argument("the tensor of a job's buffer is a null pointer");
     const std::vector<std::int32_t> first(tensor->get_shape().size(), 0);
     const auto [address, size] = buffer->data(first);
     const auto wanted = static_cast<std::size_t>(tensor->get_data_size());
     if (!address || size < wanted) {
       throw std::runtime_error("the buffer of tensor " + tensor->to_string() + " has " +
-                               std::to_string(size) + " bytes");
+                               (address ? std::to_string(size) + " bytes" : "no memory"));
     }
     Ref name = opendpu::string(tensor->get_name());
     Ref type = opendpu::string(tensor->get_data_type().to_string());
@@ -198,6 +200,7 @@ namespace ai {
 
 std::unique_ptr<vart::RunnerExt> GraphRunner::create_graph_runner(const xir::Graph* graph,
                                                                   xir::Attrs*) {
+  if (!graph) throw std::invalid_argument("a graph runner needs a graph, but there is none");
   opendpu::Gil gil;
   return std::make_unique<vart::BridgedRunner>(
       opendpu::call("create_graph_runner", {xir::Access::object(graph)}));

@@ -67,10 +67,12 @@ std::unique_ptr<Tensor> Tensor::create(const std::string& name,
 }
 
 std::unique_ptr<Tensor> Tensor::clone(const Tensor* tensor) {
+  if (!tensor) throw std::invalid_argument("the tensor to clone is a null pointer");
   return clone(tensor, tensor->name_);
 }
 
 std::unique_ptr<Tensor> Tensor::clone(const Tensor* tensor, const std::string& name) {
+  if (!tensor) throw std::invalid_argument("the tensor to clone is a null pointer");
   return std::unique_ptr<Tensor>(
       new Tensor(name, tensor->shape_, tensor->data_type_, tensor->get_attrs()));
 }
@@ -81,14 +83,19 @@ Tensor* Tensor::rename(const std::string& name) {
 }
 
 std::int32_t Tensor::get_element_num() const {
-  std::int32_t number = 1;
-  for (const auto size : shape_) number *= size;
-  return number;
+  std::int64_t number = 1;
+  for (const auto size : shape_) number = limited(number * size);
+  return static_cast<std::int32_t>(number);
 }
 
 std::int32_t Tensor::get_data_size() const {
-  return static_cast<std::int32_t>(
-      (static_cast<std::int64_t>(get_element_num()) * data_type_.bit_width + 7) / 8);
+  return limited((static_cast<std::int64_t>(get_element_num()) * data_type_.bit_width + 7) / 8);
+}
+
+std::int32_t Tensor::limited(std::int64_t size) const {
+  const auto made = static_cast<std::int32_t>(size);
+  if (made == size) return made;
+  throw std::overflow_error("tensor " + to_string() + " has more than 2147483647 elements or bytes");
 }
 
 const std::string Tensor::to_string(const std::string& delimiter, const std::string& left_bracket,

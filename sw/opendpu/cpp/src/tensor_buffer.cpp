@@ -45,12 +45,22 @@ std::int8_t to_fixed(float value) {
   return static_cast<std::int8_t>(static_cast<std::int32_t>(whole));
 }
 
+template <typename Thing>
+Thing* given(Thing* thing, const char* what) {
+  if (!thing) throw std::invalid_argument(std::string(what) + " is a null pointer");
+  return thing;
+}
+
 char* memory(TensorBuffer* buffer, std::size_t batch, std::size_t offset, std::size_t size) {
-  const auto [address, left] = buffer->data(first_of(buffer->get_tensor(), batch));
-  if (offset + size > left) {
-    throw std::out_of_range("tensor " + buffer->get_tensor()->get_name() + " has " +
-                            std::to_string(left) + " bytes from there on, not " +
-                            std::to_string(offset + size));
+  const auto* tensor = given(buffer->get_tensor(), "the tensor of a buffer");
+  const auto [address, left] = buffer->data(first_of(tensor, batch));
+  if (offset > left || size > left - offset) {
+    throw std::out_of_range("tensor " + tensor->get_name() + " has " + std::to_string(left) +
+                            " bytes from there on, not " + std::to_string(size) + " at " +
+                            std::to_string(offset));
+  }
+  if (!address && size) {
+    throw std::runtime_error("the buffer of tensor " + tensor->get_name() + " has no memory");
   }
   return reinterpret_cast<char*>(address) + offset;
 }
@@ -94,16 +104,19 @@ std::string TensorBuffer::to_string() const {
 
 void TensorBuffer::copy_from_host(std::size_t batch_idx, const void* buf, std::size_t size,
                                   std::size_t offset) {
-  std::memcpy(memory(this, batch_idx, offset, size), buf, size);
+  auto* target = memory(this, batch_idx, offset, size);
+  if (size) std::memcpy(target, given(buf, "what is copied from the host"), size);
 }
 
 void TensorBuffer::copy_to_host(std::size_t batch_idx, void* buf, std::size_t size,
                                 std::size_t offset) {
-  std::memcpy(buf, memory(this, batch_idx, offset, size), size);
+  const auto* source = memory(this, batch_idx, offset, size);
+  if (size) std::memcpy(given(buf, "what is copied to the host"), source, size);
 }
 
 void TensorBuffer::copy_tensor_buffer(TensorBuffer* tb_from, TensorBuffer* tb_to) {
-  const auto *from = tb_from->get_tensor(), *to = tb_to->get_tensor();
+  const auto* from = given(given(tb_from, "a buffer to copy")->get_tensor(), "its tensor");
+  const auto* to = given(given(tb_to, "a buffer to copy to")->get_tensor(), "its tensor");
   const auto number = static_cast<std::size_t>(from->get_element_num());
   if (from->get_shape() != to->get_shape()) {
     throw std::runtime_error("tensors " + from->to_string() + " and " + to->to_string() +
@@ -134,7 +147,8 @@ void TensorBuffer::copy_tensor_buffer(TensorBuffer* tb_from, TensorBuffer* tb_to
 namespace mm {
 
 HostFlatTensorBuffer::HostFlatTensorBuffer(const xir::Tensor* tensor)
-    : TensorBuffer(tensor), memory_(static_cast<std::size_t>(tensor->get_data_size())) {}
+    : TensorBuffer(given(tensor, "the tensor of a buffer")),
+      memory_(static_cast<std::size_t>(tensor->get_data_size())) {}
 
 std::pair<std::uint64_t, std::size_t> HostFlatTensorBuffer::data(
     const std::vector<std::int32_t> idx) {
@@ -149,7 +163,7 @@ std::pair<std::uint64_t, std::size_t> CpuFlatTensorBuffer::data(
 }
 
 CpuFlatTensorBufferOwned::CpuFlatTensorBufferOwned(const xir::Tensor* tensor)
-    : CpuFlatTensorBuffer(nullptr, tensor),
+    : CpuFlatTensorBuffer(nullptr, given(tensor, "the tensor of a buffer")),
       memory_(static_cast<std::size_t>(tensor->get_data_size())) {
   data_ = memory_.data();
 }

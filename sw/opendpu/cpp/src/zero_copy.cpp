@@ -21,6 +21,7 @@ constexpr const char* NAMES[] = {"INVALID",     "CONST",            "DATA_LOCAL"
 // The tensors that have the places of inputs: those of the uploads behind them.
 Tensors inputs_in_memory(const xir::Subgraph* subgraph) {
   Tensors made;
+  if (!subgraph) throw std::invalid_argument("the subgraph is a null pointer");
   for (const auto* op : subgraph->topological_sort()) {
     if (op->get_type() == "upload") made.push_back(op->get_output_tensor());
   }
@@ -36,6 +37,7 @@ Tensors inputs_in_memory(const xir::Subgraph* subgraph) {
 // Those of outputs: what downloads take.
 Tensors outputs_in_memory(const xir::Subgraph* subgraph) {
   Tensors made;
+  if (!subgraph) throw std::invalid_argument("the subgraph is a null pointer");
   for (const auto* tensor : subgraph->get_sorted_output_tensors()) {
     const auto* producer = subgraph->get_tensor_producer(tensor);
     const bool moved = !tensor->has_attr("reg_id") && producer && producer->get_type() == "download";

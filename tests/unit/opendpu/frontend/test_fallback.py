@@ -296,6 +296,13 @@ def test_operators_of_a_library(rng):
     np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-3)
 
 
+def test_a_library_for_nothing_is_told(tmp_path):
+    library = tmp_path / "no library.so"
+    library.touch()
+    with pytest.warns(UserWarning, match=r"not used: .*no library\.so \(--onnx-library\)"):
+        load_onnx(parse("g (float[1,4] x) => (float[1,4] y) { y = Relu(x) }"), libraries=[library])
+
+
 def test_a_library_that_is_none(tmp_path):
     model = parse(
         "g (float[1,4] x) => (float[1,4] y) { y = com.example.Fancy(x) }",

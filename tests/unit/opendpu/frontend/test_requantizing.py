@@ -15,7 +15,7 @@ from onnxruntime.quantization import (
     quantize_static,
 )
 
-from opendpu.api import compile_onnx
+from opendpu.api import compile_onnx, quantize_onnx
 from opendpu.frontend import load_model, load_onnx
 from opendpu.frontend.requantizing import Requantize
 from opendpu.inspect_model import inspect
@@ -145,6 +145,24 @@ def test_without_being_asked_the_scales_stay(
     calib = {"image": np.concatenate([image(seed) for seed in range(8)])}
     report = compile_onnx(files["signed"], calibration=calib, target="B512", output=output)
     assert any("--requantize takes them out" in line for line in report.remarks)
+
+
+@pytest.mark.parametrize("form", ["float", "dpu"])
+def test_scales_that_need_no_change_are_told(
+    files: dict[str, pathlib.Path], tmp_path: pathlib.Path, form: str
+) -> None:
+    calib = {"image": np.concatenate([image(seed) for seed in range(8)])}
+    source, output = files["float"], tmp_path / "out.xmodel"
+    why = "it is a float model"
+    if form == "dpu":
+        source, why = tmp_path / "dpu.onnx", "it is quantized with scales of the DPU"
+        quantize_onnx(files["float"], calibration=calib, output=source)
+    given = None if form == "dpu" else calib
+    message = rf"has no scales to change \(--requantize\): {why}"
+    with pytest.warns(UserWarning, match=message):
+        compile_onnx(source, calibration=given, target="B512", output=output, requantize=True)
+    with pytest.warns(UserWarning, match=message):
+        quantize_onnx(source, calibration=given, output=output, requantize=True)
 
 
 def test_inspection_tells_what_requantizing_would_give(files: dict[str, pathlib.Path]) -> None:

@@ -8,11 +8,16 @@ namespace opendpu {
 namespace tasks {
 namespace {
 
-constexpr const char* kCifar10[] = {"airplane", "automobile", "bird",  "cat",  "deer",
-                                    "dog",      "frog",       "horse", "ship", "truck"};
-constexpr const char* kFashion[] = {"T-shirt/top", "Trouser", "Pullover", "Dress", "Coat",
-                                    "Sandal",      "Shirt",   "Sneaker",  "Bag",   "Ankle boot"};
+// With the commas that they have in Vitis AI: behind all names of a list but the last one.
+constexpr const char* kCifar10[] = {"airplane,", "automobile,", "bird,",  "cat,",  "deer,",
+                                    "dog,",      "frog,",       "horse,", "ship,", "truck"};
+constexpr const char* kFashion[] = {"top",    "trouser", "pullover", "dress", "coat",
+                                    "sandal", "shirt",   "sneaker",  "bag",   "ankleBoot"};
+constexpr const char* kDirections[] = {"Left", "Right", "Front", "Back"};
 constexpr const char* kAnimals[] = {"dog", "cat"};
+constexpr const char* kCarColors[] = {"beige,", "black,",  "blue,", "brown,",  "gold,",
+                                      "green,", "grey,",   "orange,", "pink,", "purple,",
+                                      "red,",   "silver,", "tan,",  "white,",  "yellow"};
 
 // Numbers are those that programs find in ClassificationResult::type.
 struct Table {
@@ -25,10 +30,10 @@ constexpr Table kTables[] = {
     {"", 0, kImageNet, std::size(kImageNet)},
     {"CIFAR10", 1, kCifar10, std::size(kCifar10)},
     {"FMNIST", 2, kFashion, std::size(kFashion)},
-    {"ORIEN", 3, nullptr, 0},
+    {"ORIEN", 3, kDirections, std::size(kDirections)},
     {"ALVEOCLS", 4, nullptr, 0},
     {"TF1KERAS", 5, kAnimals, std::size(kAnimals)},
-    {"CAR_COLOR_CHEN", 6, nullptr, 0},
+    {"CAR_COLOR_CHEN", 6, kCarColors, std::size(kCarColors)},
 };
 
 }  // namespace

@@ -13,17 +13,17 @@ namespace {
 
 enum Table { kMake = 1, kType = 2 };
 
+// With the commas that names have in Vitis AI.
 constexpr const char* kMakes[] = {
-    "acura",   "audi",     "bmw",     "buick",      "cadillac", "chevrolet", "chrysler",
-    "dodge",   "ford",     "gmc",     "honda",      "hummer",   "hyundai",   "infiniti",
-    "isuzu",   "jaguar",   "jeep",    "kia",        "landrover", "lexus",    "lincoln",
-    "mazda",   "mercedes_benz", "mercury", "mini",  "mitsubishi", "nissan",  "oldsmobile",
-    "plymouth", "pontiac", "porsche", "saab",       "saturn",   "scion",     "subaru",
-    "suzuki",  "toyota",   "volkswagen", "volvo"};
+    "acura,", "audi,", "bmw,", "buick,", "cadillac,", "chevrolet,", "chrysler,", "dodge,",
+    "ford,", "gmc,", "honda,", "hummer,", "hyundai,", "infiniti,", "isuzu,", "jaguar,", "jeep,",
+    "kia,", "landrover,", "lexus,", "lincoln,", "mazda,", "mercedes_benz,", "mercury,", "mini,",
+    "mitsubishi,", "nissan,", "oldsmobile,", "plymouth,", "pontiac,", "porsche,", "saab,",
+    "saturn,", "scion,", "subaru,", "suzuki,", "toyota,", "volkswagen,", "volvo"};
 // In the order of the data set CompCars.
-constexpr const char* kTypes[] = {"MPV",      "SUV",    "sedan",  "hatchback",
-                                  "minibus",  "fastback", "estate", "pickup",
-                                  "hardtop convertible", "sports", "crossover", "convertible"};
+constexpr const char* kTypes[] = {
+    "MPV,", "SUV,", "sedan,", "hatchback,", "minibus,", "fastback,", "estate,", "pickup,",
+    "hardtop convertible,", "sports,", "crossover,", "convertible"};
 
 class VehicleClassificationImp : public VehicleClassification {
  public:

@@ -43,11 +43,11 @@ class bo {
   void sync(xclBOSyncDirection, std::size_t size, std::size_t offset) { part(size, offset); }
   void sync(xclBOSyncDirection) {}
   void write(const void* source, std::size_t size, std::size_t seek) {
-    std::memcpy(part(size, seek), source, size);
+    std::memcpy(part(size, seek), given(source), size);
   }
   void write(const void* source) { write(source, size_, 0); }
   void read(void* target, std::size_t size, std::size_t skip) {
-    std::memcpy(target, part(size, skip), size);
+    std::memcpy(given(target), part(size, skip), size);
   }
   void read(void* target) { read(target, size_, 0); }
   void copy(const bo& source, std::size_t size, std::size_t source_offset = 0,
@@ -66,6 +66,12 @@ class bo {
   bo(const device& owner, void* memory, std::size_t size)
       : data_(static_cast<char*>(memory)), size_(size) {
     check(owner);
+  }
+
+  template <typename Memory>
+  static Memory* given(Memory* memory) {
+    if (!memory) throw std::invalid_argument("what a buffer object reads or writes is a null pointer");
+    return memory;
   }
 
   static void check(const device& owner) {

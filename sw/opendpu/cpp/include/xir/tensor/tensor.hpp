@@ -36,6 +36,7 @@ class Tensor : public Holder<Tensor> {
   const std::vector<std::int32_t> get_dims() const { return shape_; }
   std::int32_t get_dim_num() const { return static_cast<std::int32_t>(shape_.size()); }
   std::int32_t get_dim_size(std::int32_t idx) const { return shape_.at(idx); }
+  // Throws std::overflow_error, as get_data_size does, where it is no std::int32_t.
   std::int32_t get_element_num() const;
   const DataType& get_data_type() const { return data_type_; }
   std::int32_t get_bit_width() const { return data_type_.bit_width; }
@@ -49,6 +50,7 @@ class Tensor : public Holder<Tensor> {
   friend class Access;
   Tensor(std::string name, std::vector<std::int32_t> shape, DataType type,
          std::unique_ptr<Attrs> attrs);
+  std::int32_t limited(std::int64_t size) const;
 
   std::string name_;
   std::vector<std::int32_t> shape_;

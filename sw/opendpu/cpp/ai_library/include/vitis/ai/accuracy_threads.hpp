@@ -4,9 +4,7 @@
 // are no pictures.
 #pragma once
 
-#include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <fstream>
 #include <iostream>
 #include <memory>
@@ -14,13 +12,10 @@
 #include <opencv2/imgcodecs.hpp>
 #include <stdexcept>
 #include <string>
-#include <thread>
-#include <utility>
-#include <vector>
 
 #include "UniLog/UniLog.hpp"
-#include "vitis/ai/bounded_queue.hpp"
 #include "vitis/ai/env_config.hpp"
+#include "vitis/ai/repeating_thread.hpp"
 
 DEF_ENV_PARAM(DEBUG_DEMO, "0")
 
@@ -51,71 +46,7 @@ using queue_dpu = BoundedQueue<DpuResultInfo>;
 // The number of the last picture, as soon as it is known.
 inline std::atomic<int> g_last_frame_id{0};
 
-// Calls run() until it returns something else than 0, or all are stopped.
-struct MyThread {
-  static std::vector<MyThread*>& all_threads() {
-    static std::vector<MyThread*> threads;
-    return threads;
-  }
-  static void signal_handler(int) { stop_all(); }
-  static void stop_all() {
-    for (auto* thread : all_threads()) thread->stop();
-  }
-  static void wait_all() {
-    for (auto* thread : all_threads()) thread->wait();
-  }
-  static void start_all() {
-    for (auto* thread : all_threads()) thread->start();
-  }
-  // Whether an exception ended one of them.
-  static std::atomic<bool>& failed() {
-    static std::atomic<bool> value{false};
-    return value;
-  }
-
-  MyThread() : stop_(false) { all_threads().push_back(this); }
-  virtual ~MyThread() {
-    auto& threads = all_threads();
-    threads.erase(std::remove(threads.begin(), threads.end(), this), threads.end());
-  }
-  MyThread(const MyThread&) = delete;
-  MyThread& operator=(const MyThread&) = delete;
-
-  virtual int run() = 0;
-  virtual std::string name() = 0;
-
-  void main() {
-    try {
-      while (!stop_ && run() == 0) {
-      }
-    } catch (const std::exception& error) {
-      std::cerr << name() << ": " << error.what() << std::endl;
-      failed() = true;
-      stop_all();
-    }
-    stop_ = true;
-  }
-  void start() {
-    thread_ = std::make_unique<std::thread>([this] { main(); });
-  }
-  void stop() { stop_ = true; }
-  void wait() {
-    if (thread_ && thread_->joinable()) thread_->join();
-  }
-  bool is_stopped() { return stop_; }
-
-  std::atomic<bool> stop_;
-  std::unique_ptr<std::thread> thread_;
-};
-
-// Waits for room until the thread is stopped; tells whether there was some.
-template <typename T>
-bool push_unless_stopped(MyThread& thread, BoundedQueue<T>& queue, const T& thing) {
-  while (!queue.push(thing, std::chrono::milliseconds(200))) {
-    if (thread.is_stopped()) return false;
-  }
-  return true;
-}
+using MyThread = RepeatingThread<ThreadMessage::kWithName>;
 
 // Reads the pictures that a file lists, one a line. What cannot be read is told and left out.
 struct ReadImagesThread : public MyThread {
@@ -138,12 +69,12 @@ struct ReadImagesThread : public MyThread {
         std::cerr << "cannot read image: " << line << std::endl;
         continue;
       }
-      if (last.frame_id != 0 && !push_unless_stopped(*this, *queue_, last)) return -1;
+      if (last.frame_id != 0 && put(*queue_, last) != 0) return -1;
       last = {++frame_id_, image, get_single_name(line), image.cols, image.rows};
     }
     if (last.frame_id == 0) throw std::runtime_error("no images in list " + images_list_file_);
     g_last_frame_id = static_cast<int>(frame_id_);
-    push_unless_stopped(*this, *queue_, last);
+    put(*queue_, last);
     return -1;
   }
 

@@ -4,6 +4,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
@@ -56,13 +57,13 @@ class DpuRunThread : public MyThread {
 
   int run() override {
     FrameInfo frame{};
-    if (!from_.pop(frame, std::chrono::milliseconds(200))) return 0;
+    if (!from_.pop(frame, kThreadPatience)) return 0;
     auto results = model_->run(std::vector<cv::Mat>{frame.mat});
     using Result = typename decltype(results)::value_type;
     const DpuResultInfo found{frame.frame_id,
                               std::make_shared<Result>(std::move(results.at(0))),
                               frame.single_name, frame.w, frame.h};
-    return push_unless_stopped(*this, to_, found) ? 0 : -1;
+    return put(to_, found);
   }
   std::string name() override { return "DPU-" + std::to_string(number_); }
 
@@ -81,9 +82,9 @@ class SortThread : public MyThread {
   int run() override {
     DpuResultInfo found{};
     const auto fits = [this](const DpuResultInfo& other) { return other.frame_id <= next_; };
-    if (!from_.pop(found, fits, std::chrono::milliseconds(200))) return 0;
+    if (!from_.pop(found, fits, kThreadPatience)) return 0;
     ++next_;
-    return push_unless_stopped(*this, to_, found) ? 0 : -1;
+    return put(to_, found);
   }
   std::string name() override { return "SORT"; }
 

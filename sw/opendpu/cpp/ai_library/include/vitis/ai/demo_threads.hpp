@@ -93,7 +93,7 @@ class DpuThread : public MyThread {
       : filter_(std::move(filter)), queue_in_(queue_in), queue_out_(queue_out), suffix_(suffix) {}
   int run() override {
     FrameInfo frame{};
-    if (!queue_in_->pop(frame, kDemoPatience)) return 0;
+    if (!queue_in_->pop(frame, kThreadPatience)) return 0;
     if (filter_) frame.mat = filter_->run(frame.mat);
     return put(*queue_out_, frame);
   }
@@ -118,7 +118,7 @@ class SortingThread : public MyThread {
       lowest = std::min(lowest, other.frame_id);
       return other.frame_id <= frame_id_;
     };
-    if (!queue_in_->pop(frame, next, kDemoPatience)) {
+    if (!queue_in_->pop(frame, next, kThreadPatience)) {
       if (queue_in_->size() == queue_in_->capacity()) frame_id_ = lowest;
       return 0;
     }
@@ -179,7 +179,7 @@ class GuiThread : public MyThread {
   }
   int run() override {
     FrameInfo frame{};
-    if (!queue_->pop(frame, kDemoPatience)) return 0;
+    if (!queue_->pop(frame, kThreadPatience)) return 0;
     if (video_writer_) {
       *video_writer_ << frame.mat;
       return 0;
