@@ -241,7 +241,7 @@ class IntegerModel(QuantModel):
             (leaf.device for leaf in (*args, *kwargs.values()) if isinstance(leaf, torch.Tensor)),
             torch.device("cpu"),
         )
-        tensors = [torch.from_numpy(np.ascontiguousarray(array)).to(device) for array in found]
+        tensors = [torch.from_numpy(np.array(array, order="C")).to(device) for array in found]
         return self.traced.signature.nested(tensors)
 
 

@@ -9,17 +9,17 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import onnx
 
 from opendpu import api
 from opendpu.calibration import read_calibration
 from opendpu.frontend import load_model, load_onnx
 from opendpu.frontend.requantizing import Requantize, left_quantizers
-from opendpu.ir import Array, FloatGraph
+from opendpu.ir import Array
 from opendpu.onnxruntime import assignment
 from opendpu.onnxruntime.identity import Model, content_of, digest_of
 from opendpu.onnxruntime.options import ProviderOptions
+from opendpu.onnxruntime.port import Port
 from opendpu.quantize import complete, is_quantized, quantize_with_report
 from opendpu.requantization import by_ranges
 from opendpu.runtime import GraphRunner
@@ -48,26 +48,6 @@ _CONVOLUTIONS = ("conv2d", "depthwise-conv2d", "transposed-conv2d", "transposed-
 
 class NotWorthItError(DPUError):
     """The model stays where it is: float without calibration, or too little for a DPU."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Port:
-    """An input or output: the ONNX axis of each axis of the runner's array, and the ONNX type."""
-
-    name: str
-    order: tuple[int, ...] | None
-    dtype: str
-
-    def to_runner(self, array: Array) -> Array:
-        """Return an array of the user's with its axes as the runner's, in single precision."""
-        ordered = array if self.order is None else array.transpose(self.order)
-        real = ordered.dtype.kind not in "iub"
-        return np.ascontiguousarray(ordered, dtype=np.float32 if real else None)
-
-    def from_runner(self, array: Array) -> Array:
-        """Return an array of the runner's as ONNX has it."""
-        ordered = array if self.order is None else array.transpose(np.argsort(self.order))
-        return np.ascontiguousarray(ordered, dtype=np.dtype(self.dtype))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -179,10 +159,7 @@ class Executable:
     @classmethod
     def _of(cls, signature: Mapping[str, Any], graph: Graph) -> "Executable":
         ports = {
-            role: [
-                Port(str(p["name"]), p["order"] and tuple(map(int, p["order"])), str(p["dtype"]))
-                for p in signature[role]
-            ]
+            role: [Port.from_dict(port) for port in signature[role]]
             for role in ("inputs", "outputs")
         }
         found = cls(graph, ports["inputs"], ports["outputs"], str(signature["digest"]))
@@ -282,15 +259,9 @@ def _compiled(
     compiled = api.compile_graph(quantized, target=target)
     if not dpu_subgraphs(compiled.graph):
         raise UnsupportedError("the DPU computes nothing of the model")
-    inputs = [_port(graph, node.name) for node in graph if node.kind == "data"]
+    inputs = [Port.of(graph, node.name) for node in graph if node.kind == "data"]
     made = Executable(
-        compiled.graph, inputs, [_port(graph, name) for name in graph.outputs], digest
+        compiled.graph, inputs, [Port.of(graph, name) for name in graph.outputs], digest
     )
     parts = len(dpu_subgraphs(compiled.graph))
     return made, assignment.assignment(quantized, compiled.report.on_cpu, parts)
-
-
-def _port(graph: FloatGraph, name: str) -> Port:
-    order = graph.attrs.get("onnx_order", {}).get(name)
-    declared = graph.attrs.get("onnx_dtype", {}).get(name)
-    return Port(name, order and tuple(order), declared or graph[name].type.dtype.name)
