@@ -20,7 +20,7 @@ from opendpu.onnxruntime import assignment
 from opendpu.onnxruntime.identity import Model, content_of, digest_of
 from opendpu.onnxruntime.options import ProviderOptions
 from opendpu.onnxruntime.port import Port
-from opendpu.onnxruntime.sizes import Dims, asking, given_sizes, mixes_batch
+from opendpu.onnxruntime.sizes import Dims, NotWorthItError, asking, given_sizes, mixes_batch
 from opendpu.quantize import complete, is_quantized, quantize_with_report
 from opendpu.requantization import by_ranges
 from opendpu.runtime.description import dpu_arch
@@ -33,7 +33,6 @@ from opendpu_arch.errors import (
     FingerprintError,
     ModelFormatError,
     TargetError,
-    UnsupportedError,
 )
 from opendpu_arch.extensions import Extension
 from opendpu_arch.target import Target
@@ -44,10 +43,6 @@ SIGNATURE = "signature.json"
 """Files of a cached model: the program, and what belongs to it."""
 
 _CONVOLUTIONS = ("conv2d", "depthwise-conv2d", "transposed-conv2d", "transposed-depthwise-conv2d")
-
-
-class NotWorthItError(DPUError):
-    """The model stays where it is: float without calibration, or too little for a DPU."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -183,8 +178,8 @@ def executable(
     Raises
     ------
     NotWorthItError
-        The model is float and there is nothing to calibrate it with, or too little of it is for a
-        DPU.
+        The model is float and there is nothing to calibrate it with, it has open sizes, or too
+        little of it is for a DPU.
     ModelFormatError, UnsupportedError, TensorError, TargetError
         See :func:`opendpu.api.compile_onnx`.
     """
@@ -238,7 +233,7 @@ def _compiled(
         )
     compiled = api.compile_graph(quantized, target=target)
     if not dpu_subgraphs(compiled.graph):
-        raise UnsupportedError("the DPU computes nothing of the model")
+        raise NotWorthItError("the DPU computes nothing of the model")
     inputs = [Port.of(graph, node.name) for node in graph if node.kind == "data"]
     outputs = [Port.of(graph, name) for name in graph.outputs]
     made = Executable(compiled.graph, inputs, outputs, digest, mixes_batch(model))

@@ -15,10 +15,11 @@ import onnx
 from opendpu.ir import Array
 from opendpu.onnxruntime import context
 from opendpu.onnxruntime.abi import INVALID_ARGUMENT, OK, Api
-from opendpu.onnxruntime.executable import Executable, NotWorthItError, executable
+from opendpu.onnxruntime.executable import Executable, executable
 from opendpu.onnxruntime.model import GraphReader
 from opendpu.onnxruntime.options import PROVIDER, ProviderOptions
 from opendpu.onnxruntime.running import Session
+from opendpu.onnxruntime.sizes import NotWorthItError
 from opendpu.onnxruntime.structs import COMPUTE, EP, Exported, FusionOptions
 from opendpu_arch.errors import DPUError, GraphError
 

@@ -14,9 +14,10 @@ import onnxruntime
 from opendpu.ir import Array
 from opendpu.onnxruntime import compiled_model, context
 from opendpu.onnxruntime.binding import IOBinding
-from opendpu.onnxruntime.executable import Executable, NotWorthItError, executable
+from opendpu.onnxruntime.executable import Executable, executable
 from opendpu.onnxruntime.options import PROVIDER, ProviderOptions
 from opendpu.onnxruntime.running import Session
+from opendpu.onnxruntime.sizes import NotWorthItError
 from opendpu_arch.errors import DPUError, ModelFormatError, TensorError
 
 logger = logging.getLogger("opendpu.onnxruntime")

@@ -13,7 +13,7 @@ import onnxruntime
 from opendpu.frontend.binding import OPEN, OpenSizesError, Sizes
 from opendpu.ir import Array
 from opendpu.onnxruntime.identity import Model
-from opendpu_arch.errors import UnsupportedError
+from opendpu_arch.errors import DPUError
 
 TOLERANCE = 1e-3
 """Of the largest magnitude of a result: kernels add in another order for other batches."""
@@ -39,13 +39,17 @@ def given_sizes(inputs: Mapping[str, Dims]) -> Sizes:
     return found
 
 
+class NotWorthItError(DPUError):
+    """The model stays where it is: float without calibration, say, or too little for a DPU."""
+
+
 @contextlib.contextmanager
 def asking() -> Iterator[None]:
-    """Let an error about open sizes say how onnxruntime takes them."""
+    """Leave a model with open sizes where it is, and say how onnxruntime takes them."""
     try:
         yield
     except OpenSizesError as error:
-        raise UnsupportedError(
+        raise NotWorthItError(
             f"{error.what}\nGive their sizes by name: SessionOptions."
             "add_free_dimension_override_by_name(NAME, SIZE), or write the model with fixed ones"
         ) from None

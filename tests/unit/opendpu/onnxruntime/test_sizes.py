@@ -89,13 +89,33 @@ def test_sizes_by_name(make: Make, opened: Callable[..., Any]) -> None:
 
 
 def test_sizes_that_nobody_gives(
-    make: Make, options: dict[str, str], tmp_path: pathlib.Path
+    make: Make, opened: Callable[..., Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     path = make(["N", 3, "height", "width"])
-    options["calibration"] = str(tmp_path / "data.npz")
-    with pytest.raises(DPUError, match="add_free_dimension_override_by_name") as caught:
-        opendpu.onnxruntime.InferenceSession(path, None, [PROVIDER], [options])
-    assert "--input-shape" not in caught.value.message
+    found = opened(path).run(None, {"x": images(2)})
+    wanted = onnxruntime.InferenceSession(path).run(None, {"x": images(2)})
+    np.testing.assert_array_equal(found[0], wanted[0])  # the CPU's
+    assert "stays on the CPU" in caplog.text
+    assert "add_free_dimension_override_by_name" in caplog.text
+    assert "--input-shape" not in caplog.text
+
+
+def test_nothing_for_the_dpu(
+    make: Make, opened: Callable[..., Any], caplog: pytest.LogCaptureFixture,
+    tmp_path: pathlib.Path,
+) -> None:  # fmt: skip
+    node = helper.make_node("Exp", ["x"], ["y"])
+    shape = ["N", 3, 8, 8]
+    graph = helper.make_graph(
+        [node], "none", [helper.make_tensor_value_info("x", FLOAT, shape)],
+        [helper.make_tensor_value_info("y", FLOAT, shape)],
+    )  # fmt: skip
+    make(shape)  # its samples
+    opset = helper.make_opsetid("", 17)
+    onnx.save(helper.make_model(graph, opset_imports=[opset], ir_version=9), tmp_path / "none.onnx")
+    (found,) = opened(tmp_path / "none.onnx").run(None, {"x": images(1)})
+    np.testing.assert_allclose(found, np.exp(images(1)), rtol=1e-5)
+    assert "the DPU computes nothing of the model" in caplog.text
 
 
 def test_a_number_beside_several_samples(make: Make, opened: Callable[..., Any]) -> None:
