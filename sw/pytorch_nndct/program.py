@@ -2,14 +2,14 @@
 """Quantized networks computed as the compiled program computes them, to the bit."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
 from opendpu.compiler.pipeline import partition_settled
 from opendpu.export.onnx_qdq import ORDER, output_name
 from opendpu.frontend.pytorch.batch import stacked
-from opendpu.ir import Array, Graph, Node, QuantizedGraph
+from opendpu.ir import SCALARS, Array, Graph, Node, QuantizedGraph
 from opendpu.ops.batching import mixes_samples
 from opendpu.ops.session import Session
 from opendpu.quantize.executor import chunk_size
@@ -52,6 +52,7 @@ class IntegerNetwork:
         self._heads = [node for node in graph if node.kind in ("data", "data-fix")]
         self._size = chunk_size(graph, [n.name for n in graph if n.value is None])
         self._names = [output_name(quantized, name) for name in quantized.outputs]
+        self._scalars = frozenset(quantized.attrs.get(SCALARS, ()))
 
     def run(
         self,
@@ -73,7 +74,7 @@ class IntegerNetwork:
         """
         given = {node.name: self._given(node.name, inputs[node.name]) for node in self._heads}
         if count is None:
-            return self._outputs(self._session.run(given))
+            return self._shaped(self._outputs(self._session.run(given)), 1)
         parts = []
         size = self._size if self.batched else 1
         for start in range(0, count, size):
@@ -81,8 +82,7 @@ class IntegerNetwork:
             parts.append(self._outputs(self._session.run(part)))
             show(f"{min(start + size, count)} of {count} samples")
         joined = [np.concatenate(arrays) for arrays in zip(*parts, strict=True)]
-        shapes = [shape for shape, _ in self.results()]
-        return [stacked(array, s, count) for array, s in zip(joined, shapes, strict=True)]
+        return self._shaped(joined, count)
 
     def results(self) -> list[tuple[tuple[int, ...], Array]]:
         """Return the shape of each output in the user's layout, and an element of its type."""
@@ -92,6 +92,7 @@ class IntegerNetwork:
             axes = list(self._order.get(shown, range(len(node.shape))))
             dtype = np.dtype(np.float32) if node.type.is_fixed else node.type.dtype
             shape = tuple(node.shape[axes.index(axis)] for axis in range(len(axes)))
+            shape = () if shown in self._scalars else shape
             found.append((shape, np.zeros(1, dtype)))
         return found
 
@@ -123,3 +124,12 @@ class IntegerNetwork:
             axes = self._order.get(shown)
             found.append(array if axes is None else array.transpose(np.argsort(axes)))
         return found
+
+    def _shaped(self, arrays: Sequence[Array], count: int) -> list[Array]:
+        """Return the results of samples, one after the other, in the user's shapes."""
+        shapes = [shape for shape, _ in self.results()]
+        found = [stacked(array, s, count) for array, s in zip(arrays, shapes, strict=True)]
+        return [
+            array if shape or count != 1 else array.reshape(())
+            for array, shape in zip(found, shapes, strict=True)
+        ]

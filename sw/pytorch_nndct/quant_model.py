@@ -10,6 +10,7 @@ import torch
 from opendpu.frontend.pytorch import Traced
 from opendpu.frontend.pytorch.batch import array_of
 from opendpu.frontend.pytorch.capture import evaluating
+from opendpu.frontend.pytorch.signature import leaves_of
 from opendpu.ir import Array
 from opendpu_arch.errors import TensorError
 from pytorch_nndct import messages, traceable
@@ -217,6 +218,8 @@ class IntegerModel(QuantModel):
         self._key = traceable.key_of(self)
         self.last: dict[str, Array] = {}
         """Inputs of the last call, its first sample."""
+        self._harmless: set[str] = set()
+        """What differs from the trace, and changes no result."""
 
     @property
     def network(self) -> IntegerNetwork:
@@ -229,6 +232,7 @@ class IntegerModel(QuantModel):
             results = torch.ops.vai.integer_network(list(args), self._key)
             return self.traced.signature.nested(results)
         arrays, count = self.given(args, kwargs)
+        self._check_numbers(args, kwargs)
         self.last = {
             name: np.array(array[:1] if count is not None else array)
             for name, array in arrays.items()
@@ -241,8 +245,30 @@ class IntegerModel(QuantModel):
             (leaf.device for leaf in (*args, *kwargs.values()) if isinstance(leaf, torch.Tensor)),
             torch.device("cpu"),
         )
-        tensors = [torch.from_numpy(np.ascontiguousarray(array)).to(device) for array in found]
+        tensors = [torch.from_numpy(np.array(array, order="C")).to(device) for array in found]
         return self.traced.signature.nested(tensors)
+
+    def _check_numbers(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Refuse numbers, flags and the like that change the result, as the trace holds its own."""
+        said = self.traced.signature.differing(args, kwargs)
+        if not said or said in self._harmless:
+            return
+        own = self.traced.signature.as_traced(args, kwargs)
+        with evaluating(self.module):
+            results = [leaves_of(self.module(*a, **k)) for a, k in ((args, kwargs), own)]
+        if not _are_equal(*results):
+            raise messages.error(
+                SHAPE, f"{said}, and the result depends on it: quantize the module for each"
+            )
+        self._harmless.add(said)
+
+
+def _are_equal(one: Sequence[Any], other: Sequence[Any]) -> bool:
+    """Tell whether the leaves of two results are the same."""
+    return len(one) == len(other) and all(
+        torch.equal(a, b) if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor) else a is b
+        for a, b in zip(one, other, strict=True)
+    )
 
 
 def _is_traced(args: Sequence[Any]) -> bool:

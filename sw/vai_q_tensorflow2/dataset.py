@@ -2,7 +2,7 @@
 """Calibration data in the forms of TensorFlow as batches by input."""
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -57,8 +57,35 @@ def batches(
         yield _by_name(item, names)
 
 
+class PeekableBatches:
+    """Batches whose first one may be looked at before they are read, once.
+
+    Parameters
+    ----------
+    given
+        The batches; errors of theirs are raised when they are read.
+    """
+
+    def __init__(self, given: Iterator[dict[str, Array]]) -> None:
+        self._given = given
+        self._first: list[dict[str, Array]] = []
+
+    def peek(self) -> dict[str, Array]:
+        """Return the first batch; nothing if there is none, or no data."""
+        if not self._first:
+            try:
+                self._first.append(next(self._given))
+            except (StopIteration, TensorError):
+                return {}
+        return self._first[0]
+
+    def __iter__(self) -> Iterator[dict[str, Array]]:
+        """Return the batches."""
+        return itertools.chain(self._first, self._given)
+
+
 def with_last_axis(
-    graph: FloatGraph, given: Iterator[dict[str, Array]]
+    graph: FloatGraph, given: Iterable[dict[str, Array]]
 ) -> Iterator[dict[str, Array]]:
     """Yield batches with the last axis that the inputs of a graph have and the arrays have not.
 

@@ -13,7 +13,7 @@ from opendpu.inspect.text import summary_lines
 from opendpu_arch import outputs
 from opendpu_arch.errors import TargetError, UnsupportedError
 from vai_q_tensorflow2 import strategy as strategies
-from vai_q_tensorflow2.shapes import input_shapes
+from vai_q_tensorflow2.shapes import asking, input_shapes
 
 Path = str | os.PathLike[str]
 
@@ -77,7 +77,8 @@ class VitisInspector:
         suffix = pathlib.Path(plot_file).suffix
         if plot and suffix not in (".svg", ".png"):
             raise UnsupportedError(f"plot_file ends in {suffix!r}, but must end in .svg or .png")
-        graph = load_keras(model, input_shapes(model, input_shape))
+        with asking("inspect_model"):
+            graph = load_keras(model, input_shapes(model, input_shape))
         found = inspect_graph(graph, self._target)
         if dump_model:
             model.save(dump_model_file)

@@ -7,7 +7,7 @@ The layer computes the quantized network bit by bit as the DPU does, in onnxrunt
 import base64
 import contextlib
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -17,10 +17,11 @@ from onnx import helper
 from opendpu.export import to_onnx
 from opendpu.frontend import load_onnx
 from opendpu.frontend.tensorflow.runtime import tf
-from opendpu.ir import Array, FloatGraph, QuantizedGraph
+from opendpu.ir import Array, QuantizedGraph
 from opendpu.ops.inference import open_session
 from opendpu.quantize import complete
 from opendpu_arch.errors import UnsupportedError
+from vai_q_tensorflow2.structure import inputs_like, nested_like
 
 PACKAGE = "vitis_quantize"
 LAYER = "vitis_quantized"
@@ -117,8 +118,8 @@ class QuantizedNetwork(tf.keras.layers.Layer):  # type: ignore[misc]
         return {**super().get_config(), "network": self.network}
 
 
-def as_model(graph: QuantizedGraph, name: str, *, exact: bool) -> Any:
-    """Return a Keras model of a quantized graph."""
+def as_model(graph: QuantizedGraph, like: Any, *, exact: bool) -> Any:
+    """Return a Keras model of a quantized graph, named and called as the model ``like`` is."""
     proto = to_onnx(graph, exact=exact)
     layer = QuantizedNetwork(base64.b64encode(proto.SerializeToString()).decode(), name=LAYER)
     types = {node.name: node.type for node in graph if node.kind == "data"}
@@ -126,8 +127,9 @@ def as_model(graph: QuantizedGraph, name: str, *, exact: bool) -> Any:
         tf.keras.Input(types[name].shape[1:], name=name, dtype=types[name].dtype.name)
         for name in layer.input_names
     ]
-    outputs = layer(inputs[0] if len(inputs) == 1 else inputs)
-    return tf.keras.Model(inputs[0] if len(inputs) == 1 else inputs, outputs, name=name)
+    made = layer(inputs[0] if len(inputs) == 1 else inputs)
+    outputs = nested_like(like, "outputs", made if isinstance(made, list) else [made])
+    return tf.keras.Model(inputs_like(like, inputs), outputs, name=like.name)
 
 
 def network_of(model: Any) -> QuantizedNetwork:
@@ -153,8 +155,3 @@ def quantize_scope(custom_objects: Mapping[str, Any] | None = None) -> Iterator[
     known = {"QuantizedNetwork": QuantizedNetwork, **dict(custom_objects or {})}
     with tf.keras.utils.custom_object_scope(known):
         yield
-
-
-def float_graph_names(graph: FloatGraph) -> Sequence[str]:
-    """Return the names of a graph's inputs, in order."""
-    return [node.name for node in graph if node.kind == "data"]

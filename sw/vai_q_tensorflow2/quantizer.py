@@ -20,10 +20,16 @@ from opendpu.quantize import QuantizeConfig, Report, quantize_with_report
 from opendpu.quantize.samples import calibration_samples
 from opendpu_arch.errors import UnsupportedError
 from vai_q_tensorflow2 import strategy as strategies
-from vai_q_tensorflow2.dataset import batches, random_batch, with_last_axis
-from vai_q_tensorflow2.network import QuantizedNetwork, as_model, float_graph_names, network_of
-from vai_q_tensorflow2.shapes import input_shapes
+from vai_q_tensorflow2.dataset import (
+    PeekableBatches,
+    batches,
+    random_batch,
+    with_last_axis,
+)
+from vai_q_tensorflow2.network import QuantizedNetwork, as_model, network_of
+from vai_q_tensorflow2.shapes import asking, input_shapes, shapes_of_data
 from vai_q_tensorflow2.strategy import ROLES
+from vai_q_tensorflow2.structure import name_of
 from vai_q_tensorflow2.training import trainable_model, training_layer
 
 FORMATS = ("", "h5", "onnx")
@@ -100,7 +106,8 @@ class VitisQuantizer:
             :func:`opendpu.quantize.quantize_with_report`; unknown settings.
         """
         steps = kwargs.pop("calib_step", calib_steps)  # as the guide spells it in places
-        strategy, graph, config = self._prepared(kwargs)
+        seen = self._batches(calib_dataset, steps, calib_batch_size)
+        strategy, graph, config = self._prepared(kwargs, seen, "quantize_model")
         if config.finetune is not None and importlib.util.find_spec("torch") is None:
             warnings.warn(
                 "include_fast_ft needs PyTorch, which is not installed (pip install "
@@ -111,26 +118,28 @@ class VitisQuantizer:
         if calib_dataset is None and not strategies.needs_data(config):
             data = random_batch(graph, config.seed)
         else:
-            data = with_last_axis(
-                graph,
-                batches(
-                    calib_dataset, float_graph_names(graph), steps=steps,
-                    batch_size=calib_batch_size,
-                ),
-            )  # fmt: skip
+            data = with_last_axis(graph, seen)
         found = quantize_with_report(graph, data, config)
         self.report = found.report
         if verbose and found.report is not None:
             print("\n".join(["Quantization finished", *found.report.lines()]))  # noqa: T201
         exact = not config.deployable()
-        made = as_model(found.graph, self._model.name, exact=exact)
+        made = as_model(found.graph, self._model, exact=exact)
         _save(made, network_of(made), strategy["pipeline_config"]["finalize_pipeline_config"])
         return made
 
+    def _batches(self, dataset: Any, steps: int | None, size: int | None) -> PeekableBatches:
+        """Return calibration data; that there is none is said when it is read."""
+        names = [name_of(tensor) for tensor in self._model.inputs]
+        return PeekableBatches(batches(dataset, names, steps=steps, batch_size=size))
+
     def _prepared(
-        self, given: dict[str, Any]
-    ) -> tuple[dict[str, Any], FloatGraph, QuantizeConfig]:  # fmt: skip
-        """Return the strategy of a call, the model as a graph, and what it means for that."""
+        self, given: dict[str, Any], seen: PeekableBatches, call: str
+    ) -> tuple[dict[str, Any], FloatGraph, QuantizeConfig]:
+        """Return the strategy of a call, the model as a graph, and what it means for that.
+
+        Sizes that the model leaves open, and ``input_shape`` does not say, are those of the data.
+        """
         shape = given.pop("input_shape", None)
         strategy = strategies.updated(self._strategy, given)
         pipeline = strategy["pipeline_config"]
@@ -140,7 +149,12 @@ class VitisQuantizer:
                 f"output_format is {form!r}, but must be '', 'h5' or 'onnx': what a SavedModel "
                 "holds cannot compute as the DPU does"
             )
-        graph = load_keras(self._model, input_shapes(self._model, shape))
+        if shape is None and any(None in tuple(x.shape)[1:] for x in self._model.inputs):
+            sizes = shapes_of_data(self._model, seen.peek())
+        else:
+            sizes = input_shapes(self._model, shape)
+        with asking(call):
+            graph = load_keras(self._model, sizes)
         kept = _outside(graph, pipeline["quantize_pipeline_config"])
         config = strategies.configuration(strategy, kept, _by_class(self._model))
         return strategy, graph, dataclasses.replace(config, target=self._target)
@@ -183,15 +197,14 @@ class VitisQuantizer:
         UnsupportedError
             Scales that are no powers of two, or an op that TensorFlow has not.
         """
-        strategy, graph, config = self._prepared(kwargs)
+        seen = self._batches(calib_dataset, calib_steps, calib_batch_size)
+        strategy, graph, config = self._prepared(kwargs, seen, "get_qat_model")
         if config.deployable():
             raise UnsupportedError(
                 f"get_qat_model trains what a DPU runs, but {'; '.join(config.deployable())}"
             )
-        names = float_graph_names(graph)
         data: Any = random_batch(graph, config.seed)
         if init_quant:
-            seen = batches(calib_dataset, names, steps=calib_steps, batch_size=calib_batch_size)
             data = with_last_axis(graph, seen)
         if not init_quant:
             config = dataclasses.replace(config, cross_layer=False)
@@ -203,7 +216,7 @@ class VitisQuantizer:
         assert found.reference is not None
         bits = {role: getattr(config, role).bits for role in ROLES.values()}
         return trainable_model(
-            found.reference, found.graph if init_quant else None, bits, self._model.name,
+            found.reference, found.graph if init_quant else None, bits, self._model,
             train_scales=strategy["train_scales"],
         )  # fmt: skip
 
@@ -235,7 +248,7 @@ class VitisQuantizer:
                 code="QUANTIZER_TF2_UNSUPPORTED_MODEL",
             )
         strategy = strategies.updated(strategies.default_strategy("pof2s"), kwargs)
-        made = as_model(layer.quantized(), model.name, exact=True)
+        made = as_model(layer.quantized(), model, exact=True)
         _save(made, network_of(made), strategy["pipeline_config"]["finalize_pipeline_config"])
         return made
 

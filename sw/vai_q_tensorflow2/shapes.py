@@ -4,10 +4,14 @@
 Scripts also write it as ``vai_q_tensorflow`` takes it: ``"?,224,224,3"``, a colon between inputs.
 """
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from opendpu.frontend.binding import OpenSizesError
+from opendpu.ir import Array
 from opendpu_arch.errors import UnsupportedError
+from vai_q_tensorflow2.structure import name_of
 
 CODE = "QUANTIZER_TF2_INVALID_INPUT_SHAPE"
 
@@ -24,7 +28,7 @@ def input_shapes(model: Any, given: Any) -> dict[str, tuple[int, ...]]:
         return {}
     if isinstance(given, str):
         given = _written(given)
-    names = [tensor.name.partition(":")[0] for tensor in model.inputs]
+    names = [name_of(tensor) for tensor in model.inputs]
     ranks = [len(tensor.shape) for tensor in model.inputs]
     if isinstance(given, Mapping):
         pairs = [(str(name), list(shape)) for name, shape in given.items()]
@@ -50,6 +54,30 @@ def input_shapes(model: Any, given: Any) -> dict[str, tuple[int, ...]]:
             )  # fmt: skip
         found[name] = tuple(whole)
     return found
+
+
+def shapes_of_data(model: Any, batch: Mapping[str, Array]) -> dict[str, tuple[int, ...]]:
+    """Return the shapes that samples have of inputs that leave sizes open, batch 1."""
+    found = {}
+    for tensor in model.inputs:
+        name, own = name_of(tensor), tuple(tensor.shape)
+        if None in own[1:] and name in batch and batch[name].ndim == len(own):
+            found[name] = (1, *batch[name].shape[1:])
+    return found
+
+
+@contextlib.contextmanager
+def asking(call: str) -> Iterator[None]:
+    """Let an error about open sizes say how a call takes them: ``quantize_model``."""
+    try:
+        yield
+    except OpenSizesError as error:
+        shapes = {name: [None, *shape[1:]] for name, shape in error.examples.items()}
+        given: Any = next(iter(shapes.values())) if len(shapes) == 1 else shapes
+        raise UnsupportedError(
+            f"{error.what}\nGive their sizes, for example: {call}(…, input_shape={given})",
+            code=CODE,
+        ) from None
 
 
 def _written(text: str) -> list[list[int | None]]:

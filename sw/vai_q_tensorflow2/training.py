@@ -25,6 +25,7 @@ from opendpu.quantize.scales.shifts import make_legal
 from opendpu.quantize.scales.template import template_of
 from opendpu.quantize.tensor_spec import TensorSpec
 from vai_q_tensorflow2.network import PACKAGE
+from vai_q_tensorflow2.structure import inputs_like, nested_like
 from vai_q_tensorflow2.translation import translate
 
 LAYER = "vitis_qat"
@@ -222,7 +223,7 @@ class QuantizedTraining(tf.keras.layers.Layer):  # type: ignore[misc]
 
 
 def trainable_model(
-    reference: FloatGraph, quantized: QuantizedGraph | None, bits: Mapping[str, int], name: str,
+    reference: FloatGraph, quantized: QuantizedGraph | None, bits: Mapping[str, int], like: Any,
     *, train_scales: bool,
 ) -> Any:  # fmt: skip
     """Return a Keras model of one layer, :class:`QuantizedTraining`.
@@ -235,8 +236,8 @@ def trainable_model(
         Whose scales it begins with; none for those that the first batch needs.
     bits
         Widths by role.
-    name
-        Of the model.
+    like
+        The model that it comes from, whose name and nested inputs and outputs it has.
     train_scales
         Whether thresholds are trained.
     """
@@ -249,8 +250,9 @@ def trainable_model(
         tf.keras.Input(reference[item].shape[1:], name=item, dtype="float32")
         for item in layer.input_names
     ]
-    outputs = layer(inputs[0] if len(inputs) == 1 else inputs)
-    return tf.keras.Model(inputs[0] if len(inputs) == 1 else inputs, outputs, name=name)
+    made = layer(inputs[0] if len(inputs) == 1 else inputs)
+    outputs = nested_like(like, "outputs", made if isinstance(made, list) else [made])
+    return tf.keras.Model(inputs_like(like, inputs), outputs, name=like.name)
 
 
 def training_layer(model: Any) -> QuantizedTraining | None:

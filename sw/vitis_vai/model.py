@@ -5,10 +5,12 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from opendpu.frontend.tensorflow.keras_file import read_keras
 from opendpu.frontend.tensorflow.keras_model import load_keras
 from opendpu.frontend.tensorflow.runtime import tf
 from opendpu.quantize import complete
 from vai_q_tensorflow2.network import QuantizedNetwork
+from vai_q_tensorflow2.structure import is_nested, name_of, nested_like
 from vitis_vai.compiled import CompiledNetwork, specs
 from vitis_vai.enums import AccuracyMode
 
@@ -35,7 +37,8 @@ def create_wego_model(
 
     Returns
     -------
-    A concrete function of one tensor an input, with any batch, which returns a list; its attribute
+    A concrete function of one tensor an input, with any batch, which returns a list, or what the
+    model has its outputs in, such as a dictionary; its attribute
     ``wego_report`` says what runs where, and :mod:`OnBoard` shows it. In a module it can be
     saved (``tf.saved_model.save``), and loaded by whoever has imported this package.
 
@@ -47,11 +50,21 @@ def create_wego_model(
     AccuracyMode(accuracy_mode)
     known = {"QuantizedNetwork": QuantizedNetwork}
     shapes = {name: tuple(shape) for name, shape in (feed_dict or {}).items()}
-    model = os.fspath(input_h5) if isinstance(input_h5, str | os.PathLike) else input_h5
-    graph = load_keras(model, shapes, custom_objects=known)
-    label = model if isinstance(model, str) else model.name
-    network = CompiledNetwork(complete(graph), label, target)
-    function = tf.function(lambda *tensors: network.operator(tensors))
-    made = function.get_concrete_function(*specs(network.inputs, network.types))
+    is_file = isinstance(input_h5, str | os.PathLike)
+    model: Any = read_keras(os.fspath(input_h5), known) if is_file else input_h5
+    label = os.fspath(input_h5) if is_file else model.name
+    network = CompiledNetwork(complete(load_keras(model, shapes)), label, target)
+
+    own = [name_of(tensor) for tensor in model.inputs]
+    order = own if set(own) == set(network.inputs) else list(network.inputs)
+    named = dict(zip(network.inputs, specs(network.inputs, network.types), strict=True))
+
+    def compute(*tensors: Any) -> Any:
+        given = dict(zip(order, tensors, strict=True))
+        found = network.operator([given[name] for name in network.inputs])
+        return nested_like(model, "outputs", found) if is_nested(model, "outputs") else found
+
+    function = tf.function(compute)
+    made = function.get_concrete_function(*(named[name] for name in order))
     made.wego_report, made.wego_network = network.report, network
     return made

@@ -27,6 +27,8 @@ class Artefact:
         Names of its outputs, in the order in which they are returned.
     orders
         The user's axis of each axis of the DPU's, by input or output, where they differ.
+    scalars
+        Outputs without axes in the user's module, which have one of one element here.
     batched
         Whether the network is for one sample, and is given several at a time.
     device
@@ -50,6 +52,7 @@ class Artefact:
     workers: int = 0
     cores: int = 0
     debug: bool = False
+    scalars: tuple[str, ...] = ()
     report: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def to_bytes(self) -> bytes:
@@ -64,8 +67,8 @@ class Artefact:
     def of(cls, saved: Mapping[str, Any]) -> "Artefact":
         """Return what :meth:`to_bytes` wrote, given what ``torch.load`` makes of it."""
         fields = json.loads(saved["fields"])
-        for name in ("inputs", "outputs"):
-            fields[name] = tuple(fields[name])
+        for name in ("inputs", "outputs", "scalars"):
+            fields[name] = tuple(fields.get(name, ()))
         fields["orders"] = {name: tuple(axes) for name, axes in fields["orders"].items()}
         return cls(model=saved["model"].numpy().tobytes(), **fields)
 

@@ -16,7 +16,7 @@ from opendpu.api import chosen_target
 from opendpu.compiler.options import Options
 from opendpu.compiler.report import Report
 from opendpu.export.onnx_qdq import ORDER, output_name
-from opendpu.ir import Array, FloatGraph, QuantizedGraph, digest_of
+from opendpu.ir import SCALARS, Array, FloatGraph, QuantizedGraph, digest_of
 from opendpu.quantize import QuantizeConfig, quantize_with_report
 from opendpu_arch import cache
 from opendpu_arch.target import Target
@@ -72,12 +72,15 @@ def compiled(
     orders = graph.attrs.get(ORDER, {})
     shown = {tensor: output_name(graph, name)
              for tensor, name in zip(outputs, graph.outputs, strict=True)}  # fmt: skip
+    numbers = graph.attrs.get(SCALARS, ())
+    scalars = tuple(tensor for tensor, user in shown.items() if user in numbers)
     shown |= {name: name for name in names}
     return Artefact(
         model=model, inputs=tuple(names), outputs=outputs,
         orders={name: tuple(orders[user]) for name, user in shown.items() if user in orders},
         batched=batched, device=device, workers=options.thread_parallel,
         cores=options.core_parallel, debug=options.debug.accuracy_debug, report=report,
+        scalars=scalars,
     )  # fmt: skip
 
 

@@ -8,9 +8,10 @@ import numpy as np
 import torch
 
 from opendpu.frontend.pytorch import Traced
-from opendpu.frontend.pytorch.signature import leaves_of
+from opendpu.frontend.pytorch.signature import has_only_tensors
 from opendpu.ir import Node
 from pytorch_nndct.export import torch_script
+from wego_torch import messages
 from wego_torch.artefact import Artefact
 from wego_torch.network import Network
 from wego_torch.script import with_short_errors
@@ -27,6 +28,9 @@ class CompiledModule(torch.nn.Module):
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Return the results, nested as those of the original module."""
         tensors = self._signature.tensors(args, kwargs)
+        said = self._signature.differing(args, kwargs)
+        if said:
+            raise messages.error("WEGO_TORCH_INVALID_ARGUMENT", f"{said}: compile it for each")
         return self._signature.nested(self.network.run(list(tensors.values())))
 
 
@@ -34,11 +38,11 @@ def scripted(artefact: Artefact, traced: Traced) -> torch.nn.Module:
     """Return a TorchScript module where tensors are all that the original is called with."""
     signature = traced.signature
     names = [name for name in signature.inputs if name is not None]
-    results = leaves_of(signature.nested([torch.zeros(1)] * len(signature.outputs)))
+    results = signature.nested([torch.zeros(1)] * len(signature.outputs))
     plain = (
         len(names) == len(signature.inputs)
         and signature.is_flat(len(names))
-        and all(isinstance(leaf, torch.Tensor) for leaf in results)
+        and has_only_tensors(results)
     )
     if not plain:
         return CompiledModule(artefact, traced)

@@ -143,7 +143,8 @@ class Network:
     def has_batch(self, index: int) -> bool:
         """Tell whether an output has an axis for the samples, and that for one of them too."""
         name = self.artefact.outputs[index]
-        return self._shape_of(name, self._outputs[name].dims)[:1] == (1,)
+        own = self._shape_of(name, self._outputs[name].dims)
+        return own[:1] == (1,) and name not in self.artefact.scalars
 
     def _shape_of(self, name: str, dims: Sequence[int]) -> tuple[int, ...]:
         """Return sizes as the user's model has them."""
@@ -157,6 +158,8 @@ class Network:
         if order is not None:
             array = array.transpose(np.argsort(order))
         array = stacked(array, self._shape_of(name, self._outputs[name].dims), count)
+        if name in self.artefact.scalars and array.size == 1:
+            return torch.from_numpy(array.reshape(())).to(like.device)
         return torch.from_numpy(np.ascontiguousarray(array)).to(like.device)
 
     def _nothing(self) -> dict[str, Array]:

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from pytorch_nndct.apis import torch_quantizer
+from pytorch_nndct.messages import VAIQError
 from wego_torch import messages
 
 Calibrator = Callable[..., None]
@@ -25,7 +26,7 @@ def quantize(
     quant_config_file: str | os.PathLike[str] | None = None,
     *args: Any,
     **kwargs: Any,
-) -> torch.jit.ScriptModule:
+) -> torch.nn.Module:
     """Quantize a float module after training, for :func:`wego_torch.compile`.
 
     Parameters
@@ -50,7 +51,8 @@ def quantize(
 
     Returns
     -------
-    The quantized module, which can be saved.
+    The quantized TorchScript module, which can be saved; or, of a module that is called with or
+    returns what TorchScript has not (None, a dataclass), the quantizer's own.
 
     Raises
     ------
@@ -83,7 +85,13 @@ def quantize(
     quantizer.export_quant_config()
     quantizer = torch_quantizer("test", module, examples, **settings)
     calibrator(quantizer.quant_model, first[0], 0, device, *args, **kwargs)
-    made: torch.jit.ScriptModule = quantizer.export_torch_script(output_dir)
+    try:
+        made: torch.nn.Module = quantizer.export_torch_script(output_dir)
+    except VAIQError as error:
+        if error.code != "QUANTIZER_TORCH_NO_SCRIPT_MODEL":
+            raise
+        messages.say_once(f"quantize gives no TorchScript module: {error.text}")
+        return quantizer.quant_model
     return made
 
 

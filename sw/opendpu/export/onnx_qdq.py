@@ -12,7 +12,7 @@ from opendpu.export.functions import CAST_LIKE
 from opendpu.export.naming import name_nodes, value_names
 from opendpu.export.quantized_builder import STORAGE, WIDE_OPSET, QuantizedBuilder
 from opendpu.frontend.analysis import renamed
-from opendpu.ir import Graph, Node, QuantizedGraph
+from opendpu.ir import SCALARS, Graph, Node, QuantizedGraph
 from opendpu.ops import SOURCES
 from opendpu.ops.foreign import DYNAMIC_AXES, opsets_of
 from opendpu.ops.onnx_builder import OPSET, TO_NHWC
@@ -122,6 +122,10 @@ def _add_input(builder: QuantizedBuilder, node: Node) -> None:
     builder.add_input(node.name)
     order = tuple(builder.graph.attrs.get(ORDER, {}).get(node.name, ()))
     builder.values[node.name] = node.name
+    if node.name in builder.graph.attrs.get(SCALARS, ()):
+        del builder.inputs[-1].type.tensor_type.shape.dim[:]
+        builder.rebind(node, builder.op("Reshape", [node.name, builder.integers([1])]))
+        return
     if not order:
         return
     dims = builder.inputs[-1].type.tensor_type.shape.dim
@@ -144,8 +148,10 @@ def _add_output(builder: QuantizedBuilder, name: str, shown: str) -> onnx.ValueI
         value = builder.plain(name)
         if axes != tuple(range(len(axes))):
             value = builder.op("Transpose", [value], perm=[axes.index(a) for a in range(len(axes))])
-    builder.nodes.append(helper.make_node("Identity", [value], [shown]))
     shape: list[int | str] = [node.shape[axes.index(axis)] for axis in range(len(axes))]
+    if {name, shown} & set(builder.graph.attrs.get(SCALARS, ())):
+        value, shape = builder.op("Reshape", [value, builder.integers([])]), []
+    builder.nodes.append(helper.make_node("Identity", [value], [shown]))
     if builder.batched and shape and shape[0] == 1:
         shape[0] = "N"
     kind = helper.np_dtype_to_tensor_dtype(node.type.dtype)

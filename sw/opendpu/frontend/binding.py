@@ -21,6 +21,23 @@ OPEN = -1
 """In a given shape: what the model says, and 1 for a batch that it leaves open."""
 
 
+class OpenSizesError(UnsupportedError):
+    """Inputs have sizes that nobody has given; interfaces say in their own words how to.
+
+    Parameters
+    ----------
+    what
+        Which inputs these are, in words.
+    examples
+        Shapes that they may have, by name.
+    """
+
+    def __init__(self, what: str, examples: Mapping[str, Sequence[int]]) -> None:
+        given = (f"--input-shape {name}={','.join(map(str, s))}" for name, s in examples.items())
+        super().__init__(f"{what}\nGive their sizes, for example: {' '.join(given)}")
+        self.what, self.examples = what, examples
+
+
 @dataclasses.dataclass(frozen=True)
 class _Input:
     """What a file says about an input; a dimension is a size, a name, or ``?``."""
@@ -132,7 +149,7 @@ def bind_inputs(
     differing = _take_symbols(label, inputs, shapes, symbols)
     made = {item.name: _bound(item, shapes.get(item.name), symbols) for item in inputs}
     if any(shape is None for shape in made.values()):
-        raise UnsupportedError(_question(label, inputs))
+        raise _question(label, inputs)
     types = {
         item.name: TensorType(shape, item.dtype)
         for item in inputs
@@ -261,18 +278,18 @@ _CHANNELS = (1, 3, 4)
 """Of images; a last axis of these says that channels are there."""
 
 
-def _question(label: str, inputs: Sequence[_Input]) -> str:
-    """Return the message that asks for sizes, with a command line as an example."""
-    examples = []
+def _question(label: str, inputs: Sequence[_Input]) -> OpenSizesError:
+    """Return the error that asks for sizes, with examples."""
+    examples = {}
     for item in inputs:
         dims = item.dims if item.dims is not None else ("?",) * 4
         if any(isinstance(dim, str) for dim in dims[1:]) or item.dims is None:
-            sizes = ",".join(map(str, _example(dims)))
-            examples.append(f"--input-shape {item.name}={sizes}")
+            examples[item.name] = _example(dims)
     listed = "\n  ".join(map(str, inputs))
-    return (
+    return OpenSizesError(
         f"{label} has inputs with free dimensions; only a first one, the batch, becomes 1 by "
-        f"itself:\n  {listed}\nGive their sizes, for example: {' '.join(examples)}"
+        f"itself:\n  {listed}",
+        examples,
     )
 
 

@@ -25,7 +25,7 @@ from opendpu.frontend.refusal import FaultError, Refusal
 from opendpu.frontend.requantizing import LEFT, Requantize, left_quantizers
 from opendpu.frontend.single_node import evaluate
 from opendpu.frontend.source import Source, attributes, read
-from opendpu.ir import NOTES, FloatGraph, Quantization
+from opendpu.ir import NOTES, SCALARS, FloatGraph, Quantization
 from opendpu.ir.types import FLOAT32
 from opendpu.ops.foreign import DEFAULT_DOMAINS
 from opendpu.ops.quantizing import OPERATORS, is_quantizing
@@ -53,9 +53,10 @@ def load_onnx(
     Feature maps are NHWC whatever the model uses; ops keep the names of the ONNX tensors they make,
     so inputs and outputs have their ONNX names, and their element types. Where an input or output
     has its axes in another order than in ONNX, the graph attribute ``onnx_order`` gives, by tensor
-    name, the ONNX axis of each axis (``[0, 2, 3, 1]`` for NCHW). Scalars have shape [1]. An output
-    that is an input is a copy of it, ``NAME_copy``. A network in half or double precision is one in
-    float32 here; the graph attribute ``onnx_dtype`` gives the types that its ports had.
+    name, the ONNX axis of each axis (``[0, 2, 3, 1]`` for NCHW). Scalars have shape [1]; the
+    attribute ``onnx_scalars`` names those that are inputs or outputs. An output that is an input is
+    a copy of it, ``NAME_copy``. A network in half or double precision is one in float32 here; the
+    graph attribute ``onnx_dtype`` gives the types that its ports had.
 
     Operators that have no XIR op, or are in a form that it has not, stay ONNX (kind ``onnx``, see
     :mod:`opendpu.ops.foreign`), with the reason in ``Node.reason``.
@@ -120,9 +121,12 @@ def lower(source: Source, *, channels_last: bool = False, any_scale: bool = Fals
         context.graph.add(name, "data", made.with_shape(stored))
         context.values[name] = Value(name, made.shape, perm)
     _convert_nodes(context)
-    bind_outputs(context, order, channels_last=channels_last)
+    scalars = [name for name, made in source.inputs.items() if not made.shape]
+    scalars += bind_outputs(context, order, channels_last=channels_last)
     if order:
         context.graph.attrs["onnx_order"] = order
+    if scalars:
+        context.graph.attrs[SCALARS] = scalars
     if source.declared:
         context.graph.attrs["onnx_dtype"] = dict(source.declared)
     notes = [*source.notes, *_left(context.graph)]

@@ -11,10 +11,10 @@ from opendpu_arch.errors import UnsupportedError
 
 def bind_outputs(
     context: Context, order: dict[str, list[int]], *, channels_last: bool = False
-) -> None:
-    """Make a node for every output; note in ``order`` which have their axes in another order.
+) -> list[str]:
+    """Make a node for every output, and return the names of those without axes.
 
-    With ``channels_last`` none has.
+    Which have their axes in another order is noted in ``order``; with ``channels_last`` none has.
 
     Raises
     ------
@@ -23,8 +23,10 @@ def bind_outputs(
     """
     graph, source = context.graph, context.source
     taken: set[str] = set()
+    scalars: list[str] = []
     for name in dict.fromkeys(source.outputs):
         value = context.straight(_value(context, name))
+        is_scalar = () in (source.shape(name), value.shape)
         perm = None if channels_last else CHANNELS_LAST.get(len(value.shape))
         if graph[value.node].attrs.get(DYNAMIC_AXES):
             perm, node = None, value.node
@@ -50,8 +52,11 @@ def bind_outputs(
             context.rename(node, name)
         if perm is not None:
             order[name] = list(perm)
+        if is_scalar:
+            scalars.append(name)
         taken.add(name)
         graph.outputs.append(name)
+    return scalars
 
 
 def _value(context: Context, name: str) -> Value:

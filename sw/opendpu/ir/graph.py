@@ -81,6 +81,9 @@ INPUTS = ("data", "data-fix")
 NOTES = "front_end_notes"
 """Attribute of a graph: what a front end took for something else than the file says, a sentence
 each; reports print it."""
+SCALARS = "onnx_scalars"
+"""Attribute of a graph: inputs and outputs without axes in the user's model, which have shape [1]
+here, by name."""
 
 
 class Graph:

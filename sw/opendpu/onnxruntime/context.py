@@ -22,6 +22,7 @@ from opendpu_arch.errors import ModelFormatError
 
 OPERATOR, DOMAIN = "EPContext", "com.microsoft"
 _ENABLE, _PATH, _EMBEDDED = (f"ep.context_{what}" for what in ("enable", "file_path", "embed_mode"))
+_NO_FALLBACK = "session.disable_cpu_ep_fallback"
 _INT, _STRING = 1, 5
 """``OrtOpAttrType``."""
 
@@ -37,11 +38,8 @@ class ContextOptions:
     @classmethod
     def of_session(cls, session_options: Any) -> "ContextOptions":
         """Return what onnxruntime's ``SessionOptions`` say; they may be None."""
-        config = {}
-        for name in (_ENABLE, _PATH, _EMBEDDED) if session_options is not None else ():
-            with contextlib.suppress(RuntimeError):  # it is not set
-                config[name] = session_options.get_session_config_entry(name)
-        return cls.read(config)
+        found = {name: _config(session_options, name) for name in (_ENABLE, _PATH, _EMBEDDED)}
+        return cls.read({name: value for name, value in found.items() if value})
 
     @classmethod
     def read(cls, config: Mapping[str, str]) -> "ContextOptions":
@@ -55,15 +53,28 @@ class ContextOptions:
 
 @contextlib.contextmanager
 def switched_off(session_options: Any) -> Iterator[None]:
-    """Let onnxruntime write no model meanwhile; ``session_options`` may be None."""
-    enabled = ContextOptions.of_session(session_options).enabled
-    if enabled:
-        session_options.add_session_config_entry(_ENABLE, "0")
+    """Let onnxruntime write no model and compute on the CPU meanwhile; options may be None."""
+    names = [name for name in (_ENABLE, _NO_FALLBACK) if _config(session_options, name) == "1"]
+    for name in names:
+        session_options.add_session_config_entry(name, "0")
     try:
         yield
     finally:
-        if enabled:
-            session_options.add_session_config_entry(_ENABLE, "1")
+        for name in names:
+            session_options.add_session_config_entry(name, "1")
+
+
+def forbids_cpu(session_options: Any) -> bool:
+    """Tell whether ``session.disable_cpu_ep_fallback`` is set."""
+    return _config(session_options, _NO_FALLBACK) == "1"
+
+
+def _config(session_options: Any, name: str) -> str:
+    """Return an entry of a session's configuration; nothing where it is not set."""
+    if session_options is not None:
+        with contextlib.suppress(RuntimeError):  # it is not set
+            return str(session_options.get_session_config_entry(name))
+    return ""
 
 
 def is_ours(attributes: Mapping[str, Any]) -> bool:

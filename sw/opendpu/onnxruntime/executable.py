@@ -9,31 +9,30 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import onnx
 
 from opendpu import api
 from opendpu.calibration import read_calibration
 from opendpu.frontend import load_model, load_onnx
+from opendpu.frontend.binding import Sizes
 from opendpu.frontend.requantizing import Requantize, left_quantizers
-from opendpu.ir import Array, FloatGraph
 from opendpu.onnxruntime import assignment
 from opendpu.onnxruntime.identity import Model, content_of, digest_of
 from opendpu.onnxruntime.options import ProviderOptions
+from opendpu.onnxruntime.port import Port
+from opendpu.onnxruntime.sizes import Dims, NotWorthItError, asking, given_sizes, mixes_batch
 from opendpu.quantize import complete, is_quantized, quantize_with_report
 from opendpu.requantization import by_ranges
-from opendpu.runtime import GraphRunner
-from opendpu.runtime.batch import run_batch
 from opendpu.runtime.description import dpu_arch
 from opendpu.runtime.fingerprint import check_fingerprint
 from opendpu.runtime.program import dpu_subgraphs
-from opendpu_arch import cache, outputs
+from opendpu_arch import cache
+from opendpu_arch import outputs as files
 from opendpu_arch.errors import (
     DPUError,
     FingerprintError,
     ModelFormatError,
     TargetError,
-    UnsupportedError,
 )
 from opendpu_arch.extensions import Extension
 from opendpu_arch.target import Target
@@ -44,30 +43,6 @@ SIGNATURE = "signature.json"
 """Files of a cached model: the program, and what belongs to it."""
 
 _CONVOLUTIONS = ("conv2d", "depthwise-conv2d", "transposed-conv2d", "transposed-depthwise-conv2d")
-
-
-class NotWorthItError(DPUError):
-    """The model stays where it is: float without calibration, or too little for a DPU."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Port:
-    """An input or output: the ONNX axis of each axis of the runner's array, and the ONNX type."""
-
-    name: str
-    order: tuple[int, ...] | None
-    dtype: str
-
-    def to_runner(self, array: Array) -> Array:
-        """Return an array of the user's with its axes as the runner's, in single precision."""
-        ordered = array if self.order is None else array.transpose(self.order)
-        real = ordered.dtype.kind not in "iub"
-        return np.ascontiguousarray(ordered, dtype=np.float32 if real else None)
-
-    def from_runner(self, array: Array) -> Array:
-        """Return an array of the runner's as ONNX has it."""
-        ordered = array if self.order is None else array.transpose(np.argsort(self.order))
-        return np.ascontiguousarray(ordered, dtype=np.dtype(self.dtype))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,12 +57,16 @@ class Executable:
         Its ports in the order of the model's own.
     digest
         What it was made from: the model and all options that count.
+    mixes_batch
+        Whether the model leaves its batch open, and results for several samples are not those of
+        each.
     """
 
     graph: Graph
     inputs: Sequence[Port]
     outputs: Sequence[Port]
     digest: str
+    mixes_batch: bool = False
 
     @property
     def convolutions(self) -> int:
@@ -151,9 +130,9 @@ class Executable:
         """Write it into a folder. The signature has the digest of the program that it is for."""
         folder.mkdir(parents=True, exist_ok=True)
         program = self.graph.to_bytes()
-        outputs.write(folder / MODEL, program)
+        files.write(folder / MODEL, program)
         signature = {**self._signature(), "program": cache.digest(program)}
-        outputs.write(folder / SIGNATURE, json.dumps(signature, indent=1))
+        files.write(folder / SIGNATURE, json.dumps(signature, indent=1))
 
     @classmethod
     def load(cls, folder: pathlib.Path, digest: str) -> "Executable | None":
@@ -172,6 +151,7 @@ class Executable:
     def _signature(self) -> dict[str, Any]:
         return {
             "digest": self.digest,
+            "mixes_batch": self.mixes_batch,
             "inputs": [dataclasses.asdict(port) for port in self.inputs],
             "outputs": [dataclasses.asdict(port) for port in self.outputs],
         }
@@ -179,67 +159,37 @@ class Executable:
     @classmethod
     def _of(cls, signature: Mapping[str, Any], graph: Graph) -> "Executable":
         ports = {
-            role: [
-                Port(str(p["name"]), p["order"] and tuple(map(int, p["order"])), str(p["dtype"]))
-                for p in signature[role]
-            ]
+            role: [Port.from_dict(port) for port in signature[role]]
             for role in ("inputs", "outputs")
         }
-        found = cls(graph, ports["inputs"], ports["outputs"], str(signature["digest"]))
+        digest, mixes = str(signature["digest"]), bool(signature.get("mixes_batch", False))
+        found = cls(graph, ports["inputs"], ports["outputs"], digest, mixes)
         found.tensors()
         return found
 
 
-class Session:
-    """An executable on a device; several threads may use it at a time.
-
-    The device has the target that the options say, or else the executable's own.
-    """
-
-    def __init__(self, executable: Executable, options: ProviderOptions) -> None:
-        self.executable = executable
-        target = options.target if options.chosen else None
-        self._runner = GraphRunner(executable.graph, device=options.device, target=target)
-        self._tensors = executable.tensors()
-
-    def run(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
-        """Return the outputs by name; with a batch in front where the inputs have one.
-
-        Inputs that nothing reads may be missing: ONNX Runtime keeps them to itself.
-        """
-        given = {
-            port.name: port.to_runner(arrays[port.name])
-            for port in self.executable.inputs
-            if port.name in arrays or port.name not in self._runner.optional_inputs
-        }
-        found, _ = run_batch(self._runner, given, floats=True)
-        return {
-            port.name: port.from_runner(found[tensor])
-            for port, tensor in zip(self.executable.outputs, self._tensors, strict=True)
-        }
-
-    def close(self) -> None:
-        """Free the device."""
-        self._runner.close()
-
-
-def executable(model: Model, options: ProviderOptions) -> Executable:
+def executable(
+    model: Model, options: ProviderOptions, inputs: Mapping[str, Dims] | None = None
+) -> Executable:
     """Return a model compiled, from the cache if it is there.
+
+    ``inputs`` are shapes that a session has for its inputs.
 
     Raises
     ------
     NotWorthItError
-        The model is float and there is nothing to calibrate it with, or too little of it is for a
-        DPU.
+        The model is float and there is nothing to calibrate it with, it has open sizes, or too
+        little of it is for a DPU.
     ModelFormatError, UnsupportedError, TensorError, TargetError
         See :func:`opendpu.api.compile_onnx`.
     """
     target = api.find_target(options.target)
     source = content_of(model)
-    digest = digest_of(model, source, target, options)
+    sizes = given_sizes(inputs or {})
+    digest = digest_of(model, source, target, options, sizes)
     folder = options.cache and options.cache / (options.key or hashlib.md5(source).hexdigest())
     kept = Executable.load(folder, digest) if folder else None
-    found, report = (kept, None) if kept else _compiled(model, target, options, digest)
+    found, report = (kept, None) if kept else _compiled(model, target, options, digest, sizes)
     if found.convolutions < options.least_convolutions:
         raise NotWorthItError(
             f"the DPU would compute {found.convolutions} convolutions of the model, less than "
@@ -258,15 +208,17 @@ def _compiled(
     target: Target,
     options: ProviderOptions,
     digest: str,
+    sizes: Sizes,
 ) -> tuple[Executable, dict[str, Any]]:
     """Return a model compiled, and what runs where."""
     mode = Requantize.chosen(wanted=options.requantize, has_samples=bool(options.calibration))
     own = Extension.SCALED in target.extensions and not options.requantize
-    graph = (
-        load_onnx(model, requantize=mode, any_scale=own)
-        if isinstance(model, onnx.ModelProto)
-        else load_model(pathlib.Path(model), requantize=mode, any_scale=own)
-    )
+    with asking():
+        graph = (
+            load_onnx(model, sizes, requantize=mode, any_scale=own)
+            if isinstance(model, onnx.ModelProto)
+            else load_model(pathlib.Path(model), sizes, requantize=mode, any_scale=own)
+        )
     if is_quantized(graph):
         quantized = by_ranges(graph) if mode is Requantize.RANGES else complete(graph)
     elif options.calibration:
@@ -281,16 +233,9 @@ def _compiled(
         )
     compiled = api.compile_graph(quantized, target=target)
     if not dpu_subgraphs(compiled.graph):
-        raise UnsupportedError("the DPU computes nothing of the model")
-    inputs = [_port(graph, node.name) for node in graph if node.kind == "data"]
-    made = Executable(
-        compiled.graph, inputs, [_port(graph, name) for name in graph.outputs], digest
-    )
+        raise NotWorthItError("the DPU computes nothing of the model")
+    inputs = [Port.of(graph, node.name) for node in graph if node.kind == "data"]
+    outputs = [Port.of(graph, name) for name in graph.outputs]
+    made = Executable(compiled.graph, inputs, outputs, digest, mixes_batch(model))
     parts = len(dpu_subgraphs(compiled.graph))
     return made, assignment.assignment(quantized, compiled.report.on_cpu, parts)
-
-
-def _port(graph: FloatGraph, name: str) -> Port:
-    order = graph.attrs.get("onnx_order", {}).get(name)
-    declared = graph.attrs.get("onnx_dtype", {}).get(name)
-    return Port(name, order and tuple(order), declared or graph[name].type.dtype.name)

@@ -7,6 +7,7 @@ import pathlib
 import onnx
 from google.protobuf.message import DecodeError
 
+from opendpu.frontend.binding import Sizes
 from opendpu.frontend.model_file import external_files
 from opendpu.onnxruntime.options import ProviderOptions
 from opendpu_arch import cache
@@ -33,7 +34,10 @@ def content_of(model: Model) -> bytes:
         raise ModelFormatError(f"{os.fspath(model)}: cannot be read: {error.strerror}") from None
 
 
-def digest_of(model: Model, content: bytes, target: Target, options: ProviderOptions) -> str:
+def digest_of(
+    model: Model, content: bytes, target: Target, options: ProviderOptions,
+    sizes: Sizes | None = None,
+) -> str:  # fmt: skip
     """Return the digest of all that counts for the program: other inputs have another one.
 
     Parameters
@@ -43,11 +47,16 @@ def digest_of(model: Model, content: bytes, target: Target, options: ProviderOpt
     target, options
         What it is compiled for, and with. Samples count by the names, sizes and times of their
         files, weights in other files by what is in them.
+    sizes
+        Of inputs, as a session has them.
     """
     weights = map(cache.content_hash, _weights(model, content))
     given = options.calibration
     changed = "requantized" if options.requantize else ""
-    return cache.digest(content, str(target.fingerprint), given, _stamp(given), changed, *weights)
+    shown = str(sorted((sizes or {}).items()))
+    return cache.digest(
+        content, str(target.fingerprint), given, _stamp(given), changed, shown, *weights
+    )
 
 
 def _weights(model: Model, content: bytes) -> list[pathlib.Path]:

@@ -53,6 +53,15 @@ class GraphReader:
         values = self.api.pointers(f"Graph_GetNum{which}", f"Graph_Get{which}", graph)
         return [self._name(value) for value in values]
 
+    def shapes(self, graph: int) -> dict[str, list[int | str | None]]:
+        """Return the shapes of a graph's inputs that are tensors; open sizes are names, or None."""
+        values = self.api.pointers("Graph_GetNumInputs", "Graph_GetInputs", graph)
+        return {
+            self._name(value): self._tensor_type(tensor)[1]
+            for value in values
+            if (tensor := self._tensor(value))
+        }
+
     def node_names(self, node: int, which: str) -> list[str]:
         """Return the names of a node's ``Inputs`` or ``Outputs``."""
         values = self.api.pointers(f"Node_GetNum{which}", f"Node_Get{which}", node)
@@ -129,12 +138,16 @@ class GraphReader:
         return self.api.text("GetValueInfoName", _at(value)) if value else ""
 
     def _info(self, value: int | None) -> onnx.ValueInfoProto:
-        info = self.api.pointer("GetValueInfoTypeInfo", _at(value))
-        tensor = self.api.pointer("CastTypeInfoToTensorInfo", _at(info))
+        tensor = self._tensor(value)
         if not tensor:
             return onnx.helper.make_empty_tensor_value_info(self._name(value))
         dtype, shape = self._tensor_type(tensor)
         return onnx.helper.make_tensor_value_info(self._name(value), dtype, shape)
+
+    def _tensor(self, value: int | None) -> int | None:
+        """Return the type of a value that is a tensor."""
+        info = self.api.pointer("GetValueInfoTypeInfo", _at(value))
+        return self.api.pointer("CastTypeInfoToTensorInfo", _at(info))
 
     def _tensor_type(self, tensor: int) -> tuple[int, list[int | str | None]]:
         dtype = ctypes.c_int()

@@ -15,9 +15,11 @@ import onnx
 from opendpu.ir import Array
 from opendpu.onnxruntime import context
 from opendpu.onnxruntime.abi import INVALID_ARGUMENT, OK, Api
-from opendpu.onnxruntime.executable import Executable, NotWorthItError, Session, executable
+from opendpu.onnxruntime.executable import Executable, executable
 from opendpu.onnxruntime.model import GraphReader
 from opendpu.onnxruntime.options import PROVIDER, ProviderOptions
+from opendpu.onnxruntime.running import Session
+from opendpu.onnxruntime.sizes import NotWorthItError
 from opendpu.onnxruntime.structs import COMPUTE, EP, Exported, FusionOptions
 from opendpu_arch.errors import DPUError, GraphError
 
@@ -94,7 +96,7 @@ class Provider:
     def _executable(self, graph: int) -> Executable | None:
         """Return a graph compiled; nothing, and say why, where it is better left alone."""
         try:
-            return executable(self._source(graph), self.options)
+            return executable(self._source(graph), self.options, self.reader.shapes(graph))
         except NotWorthItError as reason:
             label = self.reader.path(graph) or "the model"
             logger.warning("%s stays on the CPU: %s", label, reason)

@@ -14,8 +14,10 @@ import onnxruntime
 from opendpu.ir import Array
 from opendpu.onnxruntime import compiled_model, context
 from opendpu.onnxruntime.binding import IOBinding
-from opendpu.onnxruntime.executable import Executable, NotWorthItError, Session, executable
+from opendpu.onnxruntime.executable import Executable, executable
 from opendpu.onnxruntime.options import PROVIDER, ProviderOptions
+from opendpu.onnxruntime.running import Session
+from opendpu.onnxruntime.sizes import NotWorthItError
 from opendpu_arch.errors import DPUError, ModelFormatError, TensorError
 
 logger = logging.getLogger("opendpu.onnxruntime")
@@ -58,6 +60,7 @@ class InferenceSession:
         self._given = path_or_bytes
         self._session: Session | None = None
         self._context = context.ContextOptions.of_session(sess_options)
+        self._forbids_cpu = context.forbids_cpu(sess_options)
         # the model's own names, shapes and types, whoever computes it
         try:
             with context.switched_off(sess_options):
@@ -88,6 +91,11 @@ class InferenceSession:
             try:
                 self._session = Session(self._executable(path_or_bytes, options), options)
             except NotWorthItError as reason:
+                if self._forbids_cpu:
+                    raise DPUError(
+                        "session.disable_cpu_ep_fallback is set, but the model stays on the CPU: "
+                        f"{reason}"
+                    ) from None
                 logger.warning("the model stays on the CPU: %s", reason)
 
     def _executable(
@@ -97,7 +105,7 @@ class InferenceSession:
         if isinstance(self._cpu, compiled_model.CompiledModel):
             return self._cpu.executable(options)
         model = _model(given)
-        found = executable(model, options)
+        found = executable(model, options, {one.name: one.shape for one in self._cpu.get_inputs()})
         if self._context.enabled:
             compiled_model.write(found, model, self._context)
             self._context = context.ContextOptions()  # once
@@ -254,6 +262,12 @@ def _array(port: Any, value: Any) -> Array:
     array = value if isinstance(value, np.ndarray) else np.asarray(value, wanted)
     if array.dtype != wanted:
         raise TensorError(f"input {port.name!r} is {array.dtype}, but must be {wanted}")
+    pairs = list(zip(array.shape, port.shape, strict=False))[1:]  # any batch
+    if array.ndim != len(port.shape) or any(isinstance(s, int) and n != s for n, s in pairs):
+        shown = ", ".join(map(str, port.shape))
+        raise TensorError(
+            f"input {port.name!r} has shape {list(array.shape)}, but must have [{shown}]"
+        )
     return array
 
 

@@ -147,7 +147,8 @@ def write(
     Raises
     ------
     VAIQError
-        The module's arguments are not plain tensors, so that TorchScript cannot call it.
+        The module's arguments are not plain tensors, so that TorchScript cannot call it, or
+        what it returns has None or other objects in it.
     OutputError
         The file cannot be written.
     """
@@ -164,7 +165,14 @@ def write(
             "QUANTIZER_TORCH_NO_SCRIPT_MODEL",
             f"{name} takes more than tensors as positional arguments, which TorchScript cannot",
         )
-    module = scripted(content.getvalue(), traced, examples)
+    try:
+        module = scripted(content.getvalue(), traced, examples)
+    except RuntimeError as error:  # of what the module returns
+        raise messages.error(
+            "QUANTIZER_TORCH_NO_SCRIPT_MODEL",
+            f"{name} returns something else than tensors, tuples and lists of them, and "
+            "dictionaries of tensors, which TorchScript cannot",
+        ) from error
     if verbose:
         sys.stdout.write(f"{module.graph}\n")
     path = make_folder(folder) / f"{name}_int.pt"

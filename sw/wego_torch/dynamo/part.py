@@ -43,7 +43,8 @@ class DpuPart(torch.nn.Module):
 
     def run_all(self, calls: Sequence[Sequence[torch.Tensor]]) -> list[Any]:
         """Return the results of several evaluations, which the DPU computes together."""
-        if self.network is None or self._nested is None or not self._several:
+        alone = len(calls) == 1  # results may be without an axis for samples
+        if self.network is None or self._nested is None or not self._several or alone:
             return [self(*inputs) for inputs in calls]
         columns = [torch.cat(column) for column in zip(*calls, strict=True)]
         found = [

@@ -130,8 +130,10 @@ class _EachSample(torch.fx.Interpreter):
 
 def _joined(column: Sequence[torch.Tensor]) -> torch.Tensor:
     """Return results of single samples as one; those without an axis for samples get it."""
-    several = len(column) > 1 and column[0].shape[:1] != (1,)
-    return torch.stack(list(column)) if several else torch.cat(list(column))
+    if len(column) == 1:
+        return column[0]
+    joined = torch.cat if column[0].shape[:1] == (1,) else torch.stack
+    return joined(list(column))
 
 
 def plan_of(

@@ -13,6 +13,7 @@ from opendpu_arch.errors import ModelFormatError, UnsupportedError
 from wego_torch import messages
 from wego_torch.dynamo.bound import Bound, Role
 from wego_torch.dynamo.captured import Captured
+from wego_torch.dynamo.gradients import differentiable, remove_modes, without_gradients
 from wego_torch.dynamo.inlining import inline
 from wego_torch.dynamo.mutation import changes_module, is_transformed
 from wego_torch.dynamo.plan import Plan, plan_of
@@ -58,6 +59,8 @@ class Region:
     ) -> None:
         inline(graph)
         _check_mode(graph)
+        self._differentiable = differentiable(graph)
+        remove_modes(graph)
         self.graph, self.session = graph, session
         self.bound = Bound(graph, example_inputs)
         self._shared = session.shared.setdefault(_structure(graph, self.bound), Shared())
@@ -106,8 +109,7 @@ class Region:
         with torch.no_grad():
             some = samples_in(changing) > 0
             results = plan(changing) if plan is not None and some else self.graph(*args)
-        needed = torch.is_grad_enabled() and self.bound.trainable
-        return _without_gradients(results) if needed else results
+        return without_gradients(results, self._differentiable)
 
     def _look_on(self, sizes: Sizes, tensors: Sequence[torch.Tensor], args: Sequence[Any]) -> Any:
         """Return what the float graph gives, and remember the inputs."""
@@ -239,31 +241,3 @@ def _argument(node: torch.fx.Node, name: str) -> Any:
     except (TypeError, ValueError):  # builtin, or called otherwise
         return None
     return bound.arguments.get(name)
-
-
-class _NoGradient(torch.autograd.Function):
-    """The identity, through which no gradient comes back."""
-
-    @staticmethod
-    def forward(ctx: Any, source: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
-        return value.clone()
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Any) -> Any:
-        raise UnsupportedError(
-            "gradients are asked for, but the DPU computes none: train the float module, and "
-            "compile it then"
-        )
-
-
-def _without_gradients(results: Any) -> Any:
-    """Return results that say so when somebody asks for gradients of parameters."""
-    source = torch.zeros((), requires_grad=True)
-    return torch.utils._pytree.tree_map(
-        lambda leaf: (
-            _NoGradient.apply(source, leaf)  # type: ignore[no-untyped-call]
-            if isinstance(leaf, torch.Tensor) and leaf.is_floating_point()
-            else leaf
-        ),
-        results,
-    )

@@ -4,9 +4,6 @@
 from opendpu.frontend.building import Builder
 from opendpu.frontend.refusal import Refusal
 
-TO_FIRST = (0, 3, 1, 2)
-TO_LAST = (0, 2, 3, 1)
-
 
 def ordered(b: Builder, value: str, perm: tuple[int, ...], name: str = "") -> str:
     """Return a value with its axes in another order."""
@@ -15,14 +12,24 @@ def ordered(b: Builder, value: str, perm: tuple[int, ...], name: str = "") -> st
     return b.node("Transpose", [value], name or f"{value}/transpose", perm=list(perm))
 
 
+def to_first(rank: int) -> tuple[int, ...]:
+    """Return the order of axes that moves channels from the end behind the batch."""
+    return (0, rank - 1, *range(1, rank - 1))
+
+
+def to_last(rank: int) -> tuple[int, ...]:
+    """Return the order of axes that moves channels from behind the batch to the end."""
+    return (0, *range(2, rank), 1)
+
+
 def channels_first(b: Builder, value: str) -> str:
-    """Return an NHWC value as NCHW."""
-    return ordered(b, value, TO_FIRST, f"{value}/NCHW")
+    """Return a value with channels last (NHWC, NDHWC) as one with channels first."""
+    return ordered(b, value, to_first(len(known_shape(b, value))), f"{value}/NCHW")
 
 
 def channels_last(b: Builder, value: str) -> str:
-    """Return an NCHW value as NHWC."""
-    return ordered(b, value, TO_LAST, f"{value}/NHWC")
+    """Return a value with channels first (NCHW, NCDHW) as one with channels last."""
+    return ordered(b, value, to_last(len(known_shape(b, value))), f"{value}/NHWC")
 
 
 def known_shape(b: Builder, value: str) -> tuple[int, ...]:
@@ -33,12 +40,21 @@ def known_shape(b: Builder, value: str) -> tuple[int, ...]:
     return shape
 
 
+def volume(b: Builder, value: str, places: int) -> tuple[int, ...]:
+    """Return the shape of a value with so many axes between batch and channels; Refusal else."""
+    shape = known_shape(b, value)
+    if len(shape) != places + 2:
+        raise Refusal(
+            f"{value!r} has shape {list(shape)}, but must be "
+            f"{'a feature map (NHWC)' if places == 2 else f'of {places + 2} axes'}"
+        )
+    return shape
+
+
 def feature_map(b: Builder, value: str) -> tuple[int, int, int, int]:
     """Return the shape of an NHWC value; Refusal if it has no four axes."""
-    shape = known_shape(b, value)
-    if len(shape) != 4:
-        raise Refusal(f"{value!r} has shape {list(shape)}, but must be a feature map (NHWC)")
-    return shape[0], shape[1], shape[2], shape[3]
+    batch, height, width, channels = volume(b, value, 2)
+    return batch, height, width, channels
 
 
 def reshaped(b: Builder, value: str, shape: tuple[int, ...], name: str = "") -> str:

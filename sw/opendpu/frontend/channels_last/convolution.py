@@ -7,22 +7,22 @@ from opendpu.frontend.building import Builder
 from opendpu.frontend.channels_last.axes import (
     channels_first,
     channels_last,
-    feature_map,
     known_shape,
     ordered,
     reshaped,
+    volume,
 )
 from opendpu.frontend.refusal import Refusal
 
-Pads = tuple[tuple[int, int], tuple[int, int]]
-"""Elements before and after: of height, of width."""
+Pads = tuple[tuple[int, int], ...]
+"""Elements before and after, of each axis: height and width, and depth in front of them."""
 Padding = str | Pads
 """``SAME``, ``VALID``, or explicit."""
 
 
 def pads_of(
     padding: Padding, size: Sequence[int], kernel: Sequence[int], stride: Sequence[int],
-    dilation: Sequence[int] = (1, 1),
+    dilation: Sequence[int] = (),
 ) -> Pads:  # fmt: skip
     """Return explicit pads; ``SAME`` makes ``ceil(size / stride)``, the odd element behind.
 
@@ -34,26 +34,30 @@ def pads_of(
     if not isinstance(padding, str):
         return padding
     if padding == "VALID":
-        return (0, 0), (0, 0)
+        return ((0, 0),) * len(kernel)
     if padding != "SAME":
         raise Refusal(f"padding is {padding!r}, but must be SAME, VALID or EXPLICIT")
     pairs = []
-    for n, k, s, d in zip(size, kernel, stride, dilation, strict=True):
+    steps = dilation or (1,) * len(kernel)
+    for n, k, s, d in zip(size, kernel, stride, steps, strict=True):
         total = max(0, (-(-n // s) - 1) * s + d * (k - 1) + 1 - n)
         pairs.append((total // 2, total - total // 2))
-    return pairs[0], pairs[1]
+    return tuple(pairs)
 
 
 def conv(
     b: Builder, x: str, weights: str, *, name: str, bias: str | None = None,
     padding: Padding = "VALID", stride: Sequence[int] = (1, 1), dilation: Sequence[int] = (1, 1),
 ) -> str:  # fmt: skip
-    """Convolve; ``weights`` are OIHW, with fewer input channels than ``x`` has for groups."""
-    _, height, width, channels = feature_map(b, x)
+    """Convolve; ``weights`` are OIHW, with fewer input channels than ``x`` has for groups.
+
+    With a depth, ``x`` is NDHWC, and weights are OIDHW; so in all functions here.
+    """
     _, per_group, *kernel = known_shape(b, weights)
+    _, *size, channels = volume(b, x, len(kernel))
     if channels % per_group:
         raise Refusal(f"{channels} input channels are no multiple of the weights' {per_group}")
-    pads = pads_of(padding, (height, width), kernel, stride, dilation)
+    pads = pads_of(padding, size, kernel, stride, dilation)
     made = b.node(
         "Conv", [channels_first(b, x), weights, *([bias] if bias else [])], name,
         kernel_shape=kernel, strides=list(stride), dilations=list(dilation),
@@ -74,11 +78,11 @@ def transposed_conv(
     padding: Padding = "VALID", stride: Sequence[int] = (1, 1), dilation: Sequence[int] = (1, 1),
 ) -> str:  # fmt: skip
     """Convolve transposed to a result of ``size`` (height, width); ``weights`` are IOHW."""
-    _, height, width, _ = feature_map(b, x)
     kernel = known_shape(b, weights)[2:]
+    _, *given, _ = volume(b, x, len(kernel))
     extra, pads = [], []
     forward = pads_of(padding, size, kernel, stride, dilation)
-    for axis, n in enumerate((height, width)):
+    for axis, n in enumerate(given):
         full = (n - 1) * stride[axis] + dilation[axis] * (kernel[axis] - 1) + 1
         before = forward[axis][0]
         after = full - before - size[axis]
@@ -87,7 +91,7 @@ def transposed_conv(
     made = b.node(
         "ConvTranspose", [channels_first(b, x), weights, *([bias] if bias else [])], name,
         kernel_shape=list(kernel), strides=list(stride), dilations=list(dilation),
-        pads=_flat((pads[0], pads[1])), output_padding=extra,
+        pads=_flat(tuple(pads)), output_padding=extra,
     )  # fmt: skip
     return channels_last(b, made)
 
@@ -97,8 +101,8 @@ def pool(
     padding: Padding,
 ) -> str:  # fmt: skip
     """Pool with ``MaxPool`` or ``AveragePool``, which does not count padding."""
-    _, height, width, _ = feature_map(b, x)
-    pads = pads_of(padding, (height, width), kernel, stride)
+    _, *size, _ = volume(b, x, len(kernel))
+    pads = pads_of(padding, size, kernel, stride)
     made = b.node(
         kind, [channels_first(b, x)], name, kernel_shape=list(kernel), strides=list(stride),
         pads=_flat(pads),

@@ -20,7 +20,13 @@ from opendpu.frontend.pytorch.batch import Call, single_sample
 from opendpu.frontend.pytorch.capture import TRACE, TRACING, capture
 from opendpu.frontend.pytorch.markers import Floating, take_out, translations
 from opendpu.frontend.pytorch.naming import Place, rename
-from opendpu.frontend.pytorch.signature import Signature, TensorsOnly, leaves_of, signature_of
+from opendpu.frontend.pytorch.signature import (
+    Signature,
+    TensorsOnly,
+    has_only_tensors,
+    leaves_of,
+    signature_of,
+)
 from opendpu.frontend.pytorch.torchlib import collected_once
 from opendpu.frontend.pytorch.translations import repaired
 from opendpu.ir import FloatGraph, Origin
@@ -132,7 +138,7 @@ def trace(module: torch.nn.Module, example_inputs: Any) -> Traced:
     args, kwargs = arguments(example_inputs)
     name = getattr(module, "original_name", type(module).__name__)
     one, result, batched = single_sample(module, args, kwargs)
-    tensors_only = all(isinstance(leaf, torch.Tensor) for leaf in leaves_of(result))
+    tensors_only = has_only_tensors(result)
     program = capture(module if tensors_only else TensorsOnly(module), *one)
     prefix = "" if tensors_only else "model"
     made = _converted(program, name, _shapes(program, one), prefix)

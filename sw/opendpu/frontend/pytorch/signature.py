@@ -30,6 +30,8 @@ class Signature:
         that are no tensors.
     constants
         Leaves of the result that are no tensors, by position.
+    fixed
+        Arguments that are no tensors, by position: their name, and the value that the trace holds.
     """
 
     inputs: tuple[str | None, ...]
@@ -37,6 +39,7 @@ class Signature:
     outputs: tuple[int | None, ...]
     out_spec: pytree.TreeSpec
     constants: Mapping[int, Any]
+    fixed: Mapping[int, tuple[str, Any]] = dataclasses.field(default_factory=dict)
 
     def _traced(
         self, args: Sequence[Any], kwargs: Mapping[str, Any]
@@ -80,6 +83,28 @@ class Signature:
             found[name] = leaf
         return found
 
+    def differing(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
+        """Say which argument that is no tensor is another one than in the trace; nothing if none.
+
+        The call has to be one that :meth:`tensors` takes.
+        """
+        leaves = pytree.tree_leaves(self._traced(args, kwargs))
+        for position, (name, value) in self.fixed.items():
+            found = leaves[position]
+            if isinstance(found, torch.Tensor) or type(found) is not type(value) or found != value:
+                return f"argument {name!r} is {found!r}, but was {value!r} when it was traced"
+        return ""
+
+    def as_traced(
+        self, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return a call with the trace's own arguments where these are no tensors."""
+        leaves = pytree.tree_leaves(self._traced(args, kwargs))
+        for position, (_, value) in self.fixed.items():
+            leaves[position] = value
+        made: tuple[tuple[Any, ...], dict[str, Any]] = pytree.tree_unflatten(leaves, self.in_spec)
+        return made
+
     def nested(self, tensors: Sequence[torch.Tensor]) -> Any:
         """Return the graph's outputs nested as the module's result."""
         leaves = [
@@ -99,13 +124,52 @@ class Signature:
 
 
 def leaves_of(value: Any) -> list[Any]:
-    """Return what is nested in tuples, lists and dictionaries."""
-    return list(pytree.tree_leaves(value))
+    """Return what is nested in tuples, lists, dictionaries and dataclasses."""
+    return list(pytree.tree_leaves(_with_records(value)))
+
+
+def has_only_tensors(value: Any) -> bool:
+    """Tell whether something has tensors only, nested in what PyTorch's tracer knows."""
+    return all(isinstance(leaf, torch.Tensor) for leaf in pytree.tree_leaves(value))
 
 
 def mapped(value: Any, change: Any) -> Any:
     """Return something nested with every leaf changed by ``change(leaf)``."""
     return pytree.tree_map(change, value)
+
+
+class _Record:
+    """A dataclass whose fields are looked into; the tracer knows only those that are registered."""
+
+    def __init__(self, value: Any) -> None:
+        self.kind = type(value)
+        self.fields = {
+            field.name: _with_records(getattr(value, field.name))
+            for field in dataclasses.fields(value)
+        }
+
+
+def _with_records(value: Any) -> Any:
+    return pytree.tree_map(
+        lambda leaf: (
+            _Record(leaf) if dataclasses.is_dataclass(leaf) and not isinstance(leaf, type) else leaf
+        ),
+        value,
+    )
+
+
+def _made(leaves: Iterable[Any], context: tuple[type, tuple[str, ...]]) -> Any:
+    """Return a dataclass with fields, without calling its ``__init__``."""
+    kind, names = context
+    made: Any = object.__new__(kind)
+    for name, leaf in zip(names, leaves, strict=True):
+        object.__setattr__(made, name, leaf)  # it may be frozen
+    return made
+
+
+pytree.register_pytree_node(
+    _Record, lambda record: ([*record.fields.values()], (record.kind, (*record.fields,))), _made
+)
 
 
 class TensorsOnly(torch.nn.Module):
@@ -144,7 +208,7 @@ def signature_of(program: ExportedProgram, outputs: Sequence[str], result: Any =
     ]
     spec = program.call_spec.out_spec
     if result is not None:
-        leaves, spec = pytree.tree_flatten(result)
+        leaves, spec = pytree.tree_flatten(_with_records(result))
     leaves = [torch.Tensor if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
     assert spec is not None and program.call_spec.in_spec is not None
     return Signature(
@@ -156,6 +220,13 @@ def signature_of(program: ExportedProgram, outputs: Sequence[str], result: Any =
         in_spec=program.call_spec.in_spec,
         outputs=tuple(next(places) if leaf is torch.Tensor else None for leaf in leaves),
         out_spec=spec,
+        fixed={
+            i: (s.arg.name, s.arg.value)
+            for i, s in enumerate(
+                s for s in program.graph_signature.input_specs if s.kind is InputKind.USER_INPUT
+            )
+            if isinstance(s.arg, ConstantArgument)
+        },
         constants={i: leaf for i, leaf in enumerate(leaves) if leaf is not torch.Tensor},
     )
 

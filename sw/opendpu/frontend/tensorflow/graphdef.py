@@ -18,6 +18,7 @@ DTYPES: dict[int, np.dtype[Any]] = {
 }  # fmt: skip
 """Numbers of ``DataType`` that stand for numbers and bools."""
 STRING = 7
+BFLOAT16 = 14
 CONTROL = "^"
 """In front of inputs that only say what comes first."""
 _FIELDS = {
@@ -51,7 +52,7 @@ class Node:
             case "s":
                 return found.s.decode(errors="replace")
             case "type":
-                return DTYPES.get(found.type)
+                return _dtype(found.type)
             case "shape":
                 return shape_of(found.shape)
             case "tensor":
@@ -66,6 +67,14 @@ def _list(found: Any) -> list[Any]:
         if getattr(found, name):
             return list(getattr(found, name))
     return [text.decode(errors="replace") for text in found.s]
+
+
+def _dtype(number: int) -> np.dtype[Any] | None:
+    """Return the type that a number of ``DataType`` stands for; nothing if it is none of numbers.
+
+    bfloat16, which NumPy has not, is float32, which has all of its numbers.
+    """
+    return np.dtype(np.float32) if number == BFLOAT16 else DTYPES.get(number)
 
 
 def shape_of(shape: Any) -> tuple[int, ...] | None:
@@ -88,13 +97,18 @@ def array_of(tensor: Any) -> Array:
     shape = tuple(int(dim.size) for dim in tensor.tensor_shape.dim)
     if tensor.dtype == STRING:
         return np.array(list(tensor.string_val), object).reshape(shape)
-    if tensor.dtype not in DTYPES:
+    dtype = _dtype(tensor.dtype)
+    if dtype is None:
         raise Refusal(f"a constant has type {tensor.dtype}, which is no number")
-    dtype = DTYPES[tensor.dtype]
+    stored = np.dtype(np.uint16) if tensor.dtype == BFLOAT16 else dtype
     if tensor.tensor_content:
-        return np.frombuffer(tensor.tensor_content, dtype).reshape(shape)
-    given = getattr(tensor, _FIELDS.get(dtype, "int_val"))
-    if dtype == np.float16:
+        values = np.frombuffer(tensor.tensor_content, stored)
+        return (_widened(values) if tensor.dtype == BFLOAT16 else values).reshape(shape)
+    halves = stored != dtype or dtype == np.float16
+    given = getattr(tensor, "half_val" if halves else _FIELDS.get(dtype, "int_val"))
+    if stored != dtype:
+        values = _widened(np.array(given, np.uint16))
+    elif dtype == np.float16:
         values = np.array(given, np.uint16).view(np.float16)
     else:
         values = np.array(given, np.int64 if dtype.kind in "iu" else dtype).astype(dtype)
@@ -104,6 +118,11 @@ def array_of(tensor: Any) -> Array:
     if values.size < count:  # the last one is repeated
         values = np.concatenate([values, np.full(count - values.size, values[-1], dtype)])
     return np.asarray(values.reshape(shape))
+
+
+def _widened(bits: Array) -> Array:
+    """Return the numbers of bfloat16, given its bits."""
+    return (bits.astype(np.uint32) << 16).view(np.float32)
 
 
 def split(reference: str) -> tuple[str, int]:

@@ -9,12 +9,13 @@ import numpy as np
 from onnx import helper
 
 from opendpu.frontend.building import Builder
-from opendpu.frontend.channels_last.axes import TO_FIRST, TO_LAST, ordered
+from opendpu.frontend.channels_last.axes import channels_first, channels_last
 from opendpu.frontend.refusal import Refusal
 from opendpu.frontend.tensorflow.graphdef import Node, split
 from opendpu.ir import Array
 
-CHANNELS_FIRST = "NCHW"
+CHANNELS_FIRST = "NC"
+"""What ``data_format`` begins with: ``NCHW``, ``NCDHW``."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,25 +93,28 @@ class Call:
     @property
     def first(self) -> bool:
         """Whether feature maps are NCHW."""
-        return bool(self.attr("data_format", "NHWC") == CHANNELS_FIRST)
+        return str(self.attr("data_format", "NHWC")).startswith(CHANNELS_FIRST)
 
     def feature(self, index: int = 0) -> str:
         """Return an input as NHWC feature map, whatever the node has."""
         value = self.input(index)
-        return ordered(self.b, value, TO_LAST, f"{value}/NHWC") if self.first else value
+        return channels_last(self.b, value) if self.first else value
 
     def back(self, value: str) -> str:
         """Return an NHWC result in the order that the node has."""
-        return ordered(self.b, value, TO_FIRST, f"{value}/NCHW") if self.first else value
+        return channels_first(self.b, value) if self.first else value
 
-    def spatial(self, name: str, default: list[int] | None = None) -> tuple[int, int]:
-        """Return rows and columns of an attribute with four entries; the others must be 1."""
+    def spatial(self, name: str, default: list[int] | None = None) -> tuple[int, ...]:
+        """Return rows and columns of an attribute with four entries; the others must be 1.
+
+        Of one with five, depth is in front of them.
+        """
         found = self.attr(name) or default or [1, 1, 1, 1]
         batch, *rest = found
-        rows, columns, channels = rest if not self.first else (*rest[1:], rest[0])
+        *places, channels = rest if not self.first else (*rest[1:], rest[0])
         if batch != 1 or channels != 1:
             raise Refusal(f"{name} is {list(found)}, but only rows and columns may differ from 1")
-        return int(rows), int(columns)
+        return tuple(map(int, places))
 
     def padding(self) -> Any:
         """Return the padding: its name, or explicit pads."""

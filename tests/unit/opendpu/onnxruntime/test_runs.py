@@ -10,6 +10,7 @@ import numpy as np
 import onnxruntime
 import pytest
 
+import opendpu.onnxruntime
 from opendpu.onnxruntime import PROVIDER
 from opendpu.onnxruntime.registration import RegisteredSession
 
@@ -124,3 +125,17 @@ def test_providers_that_are_set_afterwards(
         first = providers[0]
         assert session.get_providers()[0] == (first if isinstance(first, str) else PROVIDER)
         np.testing.assert_array_equal(session.run(["map"], {"x": samples[:1]})[0], expected)
+
+
+@pytest.mark.parametrize("kind", ["stock", "ours"])
+def test_a_batch_of_nothing(
+    kind: str, session: onnxruntime.InferenceSession, samples: np.ndarray,
+    quantized_model: pathlib.Path, options: dict[str, str],
+) -> None:  # fmt: skip
+    made: Any = session
+    if kind == "ours":
+        made = opendpu.onnxruntime.InferenceSession(quantized_model, None, [PROVIDER], [options])
+    expected = onnxruntime.InferenceSession(quantized_model).run(None, {"x": samples[:0]})
+    found = made.run(None, {"x": samples[:0]})
+    assert [one.shape for one in found] == [(0, 10), (0, 8, 8, 8)]
+    assert [one.dtype for one in found] == [one.dtype for one in expected]

@@ -8,6 +8,7 @@ from opendpu.frontend.tensorflow.ops import (
     reducing,
     shaping,
     values,
+    volumes,
     windows,
 )
 
@@ -18,5 +19,6 @@ __all__ = [
     "reducing",
     "shaping",
     "values",
+    "volumes",
     "windows",
 ]

@@ -144,6 +144,23 @@ CASES = {
 CASES["add v2"] = lambda x: x + x
 
 
+def deep(x):
+    """Return a volume of 4x5x6 with two channels."""
+    return tf.reshape(tf.tile(x, [1, 2, 1, 1])[:, :10], [1, 4, 5, 6, 2])
+
+
+DHWIO = weights(3, 2, 3, 2, 5)
+CASES |= {
+    "conv 3d": lambda x: tf.nn.conv3d(deep(x), DHWIO, [1, 2, 1, 2, 1], "SAME"),
+    "conv 3d valid": lambda x: tf.nn.conv3d(deep(x), DHWIO, [1, 1, 1, 1, 1], "VALID"),
+    "conv 3d transposed": lambda x: tf.nn.conv3d_transpose(
+        deep(x), weights(3, 2, 3, 5, 2), [1, 8, 9, 12, 5], [1, 2, 2, 2, 1]
+    ),
+    "max pool 3d": lambda x: tf.nn.max_pool3d(deep(x), [2, 3, 2], 2, "SAME"),
+    "average pool 3d": lambda x: tf.nn.avg_pool3d(deep(x), 3, [2, 1, 2], "SAME"),
+}
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_computes_what_tensorflow_computes(case, rng):
     agree(CASES[case], [rng.standard_normal(X).astype(np.float32)])
