@@ -161,7 +161,11 @@ class _Search:
             if shape is not None and len(shape) in MAP_RANKS and shape[0] == 1:
                 found.append(name)
             node = self.producers.get(name)
-            if node is None or node.op_type not in MOVING | {"Neg"} or node.domain not in DEFAULT_DOMAINS:
+            if (
+                node is None
+                or node.op_type not in MOVING | {"Neg"}
+                or node.domain not in DEFAULT_DOMAINS
+            ):
                 return found[::-1]
             name = node.input[0]
 

@@ -142,7 +142,7 @@ class _Finder:
     def _sum(self, fix: Node, layer: Node) -> tuple[list[Node], list[str]] | None:
         """Return a sum that alone reads a result, with terms that are computed before the layer.
 
-        The layers that these need are tuned by then. Constants are no terms that depend on a sample.
+        The layers that these need are tuned by then. Constants are no such terms.
         """
         read = self.users[fix.name]
         if len(read) != 1 or read[0].kind != "add" or fix.name in self.graph.outputs:
