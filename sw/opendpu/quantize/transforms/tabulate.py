@@ -38,7 +38,7 @@ from opendpu.quantize.transforms.response_norm import (
     squares_of,
 )
 from opendpu.quantize.transforms.rewrite import rewrite
-from opendpu.quantize.transforms.softmax import is_softmax, softmax
+from opendpu.quantize.transforms.softmax import is_softmax, scores_of, softmax
 from opendpu.quantize.transforms.unit_vectors import floor_of as floor_of_lengths
 from opendpu.quantize.transforms.unit_vectors import is_unit_vectors, unit_vectors
 from opendpu.quantize.transforms.variance import NEARER, SPREAD
@@ -98,6 +98,9 @@ JUDGES: Mapping[Callable[..., None], Judge] = {
         variances_of,
     ),
     response_norm: Judge("images", "lengths", lengths_of, squares_of, map_of, APART**2),
+    softmax: Judge(
+        "scores", "largest", lambda graph, node, seen: float(np.abs(seen).max()), source=scores_of
+    ),
     quotient: Judge("quotients", "divisors", divisors_of, source=divisor_of, reason=DIVISORS),
 }  # fmt: skip
 """By what adds the parts."""
@@ -185,8 +188,12 @@ def _judged(
 
     None where these differ too much; and of what they are.
     """
-    judges = {name: JUDGES[make] for name, make in found.items() if make in JUDGES}
-    sources = {name: judge.source(graph, graph[name]) for name, judge in judges.items()}
+    judges, sources = {}, {}
+    for name, make in found.items():
+        given = make.keywords if isinstance(make, functools.partial) else {}
+        judges[name] = judge = JUDGES[make.func if isinstance(make, functools.partial) else make]
+        mask = given.get("computed")
+        sources[name] = mask.scores if mask else judge.source(graph, graph[name])
     every = list(dict.fromkeys(sources.values()))
     seen: dict[str, list[Array]] = {name: [] for name in sources}
     for _, part in evaluate(graph, every, samples, batch=1, stop=SAMPLES):
