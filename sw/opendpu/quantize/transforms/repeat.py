@@ -56,7 +56,7 @@ def _first_repeated(graph: Graph, node: Node) -> int | None:
     apart = [
         axis for shape in shapes for axis, size in enumerate(shape) if size != node.shape[axis]
     ]
-    if node.shape[0] != 1 or node.shape not in shapes or not apart or min(apart) < 2:
+    if node.shape[0] != 1 or not apart or min(apart) < 2:
         return None
     return min(apart) if math.prod(node.shape[min(apart) :]) <= WIDEST else None
 

@@ -188,12 +188,14 @@ def _judged(
 
     None where these differ too much; and of what they are.
     """
-    judges, sources = {}, {}
-    for name, make in found.items():
-        given = make.keywords if isinstance(make, functools.partial) else {}
-        judges[name] = judge = JUDGES[make.func if isinstance(make, functools.partial) else make]
-        mask = given.get("computed")
-        sources[name] = mask.scores if mask else judge.source(graph, graph[name])
+    judges: dict[str, Judge] = {}
+    sources: dict[str, str] = {}
+    for name, add in found.items():
+        if isinstance(add, functools.partial):  # a softmax, with a mask that the model computes
+            judges[name], sources[name] = JUDGES[add.func], add.keywords["computed"].scores
+        else:
+            judges[name] = JUDGES[add]
+            sources[name] = judges[name].source(graph, graph[name])
     every = list(dict.fromkeys(sources.values()))
     seen: dict[str, list[Array]] = {name: [] for name in sources}
     for _, part in evaluate(graph, every, samples, batch=1, stop=SAMPLES):
