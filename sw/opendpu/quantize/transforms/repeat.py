@@ -42,7 +42,9 @@ def _is_joined(graph: Graph, node: Node) -> bool:
         term for name in user.inputs["input"]
         for term in (node.inputs["input"] if name == node.name else [name])
     ]  # fmt: skip
-    if user.kind != "add" or user.shape != node.shape or len(terms) > MAX_TERMS:
+    if user.kind != "add" or user.shape != node.shape or len(terms) > MAX_TERMS or any(
+        graph[term].value is not None for term in terms
+    ):  # fmt: skip
         return False
     user.inputs["input"] = terms
     return True

@@ -31,20 +31,17 @@ def reshaped(graph: Graph, name: str, source: str, shape: tuple[int, ...]) -> st
     return graph.add(name, "reshape", shape, {"input": [source]}, {"shape": list(shape)}).name
 
 
-def network(kind: str = "add") -> FloatGraph:
+def network(kind: str = "add", order: str = "scores, row, col") -> FloatGraph:
     """Return scores that get numbers for each row and column of the keys, and a product behind."""
     graph = FloatGraph("positions")
     graph.add("x", "data", (1, HEADS, PLACES, 16))
-    made = {}
-    for name, shape in {
-        "scores": WHOLE,
-        "row": (*WHOLE[:5], 1),
-        "col": (*WHOLE[:4], 1, COLUMNS),
-    }.items():
-        outputs = int(np.prod(shape[4:]))
-        made[name] = reshaped(graph, f"{name}_6", product(graph, name, "x", outputs), shape)
-    first = graph.add("first", kind, WHOLE, {"input": [made["scores"], made["row"]]}).name
-    second = graph.add("second", kind, WHOLE, {"input": [first, made["col"]]}).name
+    shapes = {"scores": WHOLE, "row": (*WHOLE[:5], 1), "col": (*WHOLE[:4], 1, COLUMNS)}
+    made = []
+    for name in order.split(", "):
+        source = product(graph, name, "x", int(np.prod(shapes[name][4:])))
+        made.append(reshaped(graph, f"{name}_6", source, shapes[name]))
+    first = graph.add("first", kind, WHOLE, {"input": made[:2]}).name
+    second = graph.add("second", kind, WHOLE, {"input": [first, made[2]]}).name
     flat = reshaped(graph, "flat", second, (1, HEADS, PLACES, PLACES))
     graph.outputs = [product(graph, "y", flat, 8)]
     return graph
@@ -55,16 +52,33 @@ def computed(graph: Graph, values: np.ndarray) -> np.ndarray:
     return np.asarray(found)
 
 
+@pytest.mark.parametrize("order", ["scores, row, col", "row, col, scores"])
 @pytest.mark.parametrize(("kind", "operations"), [("add", 1), ("mul", 2)])
-def test_it_is_the_same_in_float(rng: np.random.Generator, kind: str, operations: int) -> None:
-    graph = network(kind)
+def test_it_is_the_same_in_float(
+    rng: np.random.Generator, kind: str, operations: int, order: str
+) -> None:
+    """ViTDet adds to scores, SAM what it adds to scores before."""
+    graph = network(kind, order)
     values = rng.standard_normal((2, HEADS, PLACES, 16)).astype(np.float32)
     wanted = computed(graph, values)
     repeat(graph)
     left = [node for node in graph if node.kind == kind]
     assert len(left) == operations
-    assert all(len(node.shape) == 4 for node in left)
+    for node in left:
+        assert len(node.shape) == 4 or {graph[name].shape for name in node.sources()} == {WHOLE}
     np.testing.assert_allclose(computed(graph, values), wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_constants_are_added_on_their_own(rng: np.random.Generator) -> None:
+    """A bias and a mask of windows: the DPU adds one constant at a time."""
+    graph = FloatGraph("windows")
+    graph.add("x", "data", WHOLE)
+    for name, source in {"bias": "x", "mask": "bias"}.items():
+        constant = graph.add_const(f"{name}_c", rng.standard_normal(WHOLE).astype(np.float32)).name
+        graph.add(name, "add", WHOLE, {"input": [source, constant]})
+    graph.outputs = ["mask"]
+    repeat(graph)
+    assert [node.kind for node in graph].count("add") == 2
 
 
 def test_one_part_of_the_dpu(rng: np.random.Generator) -> None:
