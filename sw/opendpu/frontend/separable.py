@@ -5,7 +5,8 @@ alike: products with two constant matrices.
 PyTorch's exporter writes adaptive pooling to sizes that are no divisors so, as hundreds of nodes
 that gather, hide and add; ``as_strided``, windows and flips look alike. What such nodes do is found
 out by letting onnxruntime compute them: of single rows and columns, and then of random numbers, of
-which the matrices must make the same.
+which the matrices must make the same. So do pairs of columns that change places, one of them
+negated, as rotary embeddings have them.
 """
 
 import dataclasses
@@ -25,7 +26,9 @@ MOVING = frozenset({
     "Concat", "Flatten", "Gather", "GatherElements", "GatherND", "Identity", "Pad", "Reshape",
     "Slice", "Split", "Squeeze", "Transpose", "Unsqueeze",
 })  # fmt: skip
-COMPUTING = frozenset({"Add", "Div", "Mul", "ReduceMean", "ReduceSum", "Sub", "Sum", "Where"})
+COMPUTING = frozenset({
+    "Add", "Div", "Mul", "Neg", "ReduceMean", "ReduceSum", "Sub", "Sum", "Where",
+})  # fmt: skip
 SHIFTING, SCALING = ("Add", "Sub", "Sum"), ("Div", "Mul")
 """Operators that do something else with constants: with any, and with one number a channel."""
 MAP_RANKS = (3, 4)
@@ -50,7 +53,7 @@ def separated(
     ``shape_of`` says the shape of a float32 tensor. ``constants`` gets the matrices, ``add_floats``
     what else is new.
     """
-    anchors = [node for node in nodes if _is_anchor(node, constants)]
+    anchors = [node for node in nodes if _is_anchor(node, constants, shape_of)]
     if not anchors:
         return list(nodes)
     search = _Search(nodes, constants, set(outputs), shape_of, dialect)
@@ -65,12 +68,33 @@ def separated(
     return without_unread(made, outputs) if replaced else made
 
 
-def _is_anchor(node: onnx.NodeProto, constants: Mapping[str, Array]) -> bool:
-    """Return whether a node gathers by known indices of several axes."""
-    if node.domain not in DEFAULT_DOMAINS or node.op_type not in ("Gather", "GatherND"):
+def _is_anchor(
+    node: onnx.NodeProto,
+    constants: Mapping[str, Array],
+    shape_of: Callable[[str], Shape | None],
+) -> bool:
+    """Return whether a node gathers by known indices of several axes, or stacks columns."""
+    if node.domain not in DEFAULT_DOMAINS:
+        return False
+    if node.op_type == "Concat":
+        return _stacks(node, shape_of)
+    if node.op_type not in ("Gather", "GatherND"):
         return False
     indices = constants.get(node.input[1])
     return indices is not None and node.input[0] not in constants and indices.ndim > 1
+
+
+def _stacks(node: onnx.NodeProto, shape_of: Callable[[str], Shape | None]) -> bool:
+    """Return whether a node joins feature maps along an axis behind their columns."""
+    shapes = [shape_of(name) or () for name in node.input]
+    (axis,) = (attribute.i for attribute in node.attribute if attribute.name == "axis")
+    rank = len(shapes[0])
+    return (
+        rank > MAP_RANKS[0]
+        and axis in (-1, rank - 1)
+        and len(shapes) > 1
+        and all(len(shape) == rank and shape[-1] == 1 for shape in shapes)
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -137,7 +161,11 @@ class _Search:
             if shape is not None and len(shape) in MAP_RANKS and shape[0] == 1:
                 found.append(name)
             node = self.producers.get(name)
-            if node is None or node.op_type not in MOVING or node.domain not in DEFAULT_DOMAINS:
+            if (
+                node is None
+                or node.op_type not in MOVING | {"Neg"}
+                or node.domain not in DEFAULT_DOMAINS
+            ):
                 return found[::-1]
             name = node.input[0]
 
@@ -202,9 +230,20 @@ class _Search:
         wanted: Array = noise
         for axis, matrix in matrices.items():
             wanted = np.moveaxis(np.moveaxis(wanted, axis, -1) @ matrix.T, -1, axis)
+        if found.shape == wanted.shape and _is_opposite(found, wanted):
+            last_axis = max(matrices)
+            matrices[last_axis], wanted = -matrices[last_axis], -wanted
         near = found.shape == wanted.shape and np.allclose(found, wanted, TOLERANCE, TOLERANCE)
         last = self.producers[result]
         return _Map(source, result, given, last, matrices) if near else None
+
+
+def _is_opposite(found: Array, wanted: Array) -> bool:
+    """Return whether a result is the other one times a negative number.
+
+    Ones along an axis tell the sign of the matrix of another one with their sum.
+    """
+    return float(np.vdot(found, wanted)) < 0
 
 
 def _matrix(run: Callable[[Array], Array], shape: Shape, axis: int) -> Array:

@@ -33,11 +33,22 @@ def mixes_samples(graph: Graph, names: Iterable[str]) -> bool:
         joined = not {0, -len(graph[node.sources()[0]].shape)}.isdisjoint(axes)
         if node.kind == "matmul":
             joined = len(node.shape) < 3
+        joined |= _has_ranks(graph, node)
         if node.kind == "transpose":
             joined = node.attrs["order"][0] != 0
         if joined:
             return True
     return False
+
+
+def _has_ranks(graph: Graph, node: Node) -> bool:
+    """Return whether computed operands have different numbers of axes, the first not in line."""
+    ranks = {
+        len(graph[name].shape) for name in node.sources()
+        if graph[name].kind not in CONSTANTS
+        and not (graph[name].kind == "fix" and _is_constant(graph, name))
+    }  # fmt: skip
+    return len(ranks) > 1
 
 
 def _is_apart(node: Node) -> bool:

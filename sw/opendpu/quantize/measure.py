@@ -82,53 +82,61 @@ def _of_parts(
 ) -> dict[str, float | None]:
     """Return the signal to noise of ops that became parts, beside them in float.
 
-    Of the first sample, with the same quantized input; none where this is not there any more.
+    Of the first sample, with the same quantized inputs; none where these are not there any more.
     """
     ratios: dict[str, float | None] = dict.fromkeys(names)
-    ends = {name: (fix_name(_source(reference, name)), fix_name(name)) for name in ratios}
-    there = {name: pair for name, pair in ends.items() if quantized.nodes.keys() >= {*pair}}
-    keep = list(dict.fromkeys(end for pair in there.values() for end in pair))
+    given = {name: [fix_name(source) for source in _sources(reference, name)] for name in ratios}
+    there = {
+        name: fixes for name, fixes in given.items()
+        if quantized.nodes.keys() >= {fix_name(name), *fixes}
+    }  # fmt: skip
+    keep = list(dict.fromkeys(
+        end for name, fixes in there.items() for end in (*fixes, fix_name(name))
+    ))  # fmt: skip
     for _, found in evaluate(quantized, keep, samples, batch=1, stop=1):
-        for name, (given, made) in there.items():
-            ratios[name] = _of_part(reference, name, found[given], found[made])
+        for name, fixes in there.items():
+            ratios[name] = _of_part(
+                reference, name, [found[fix] for fix in fixes], found[fix_name(name)]
+            )
     return ratios
 
 
-def _of_part(reference: Graph, name: str, given: Array, made: Array) -> float | None:
-    """Return the signal to noise of what parts made of an input, beside what the op makes of it."""
-    source = _source(reference, name)
-    shape = reference[source].shape
-    if given.size != math.prod(shape):
-        return None
-    alone = Graph(name)
-    alone.add(source, "data", reference[source].type)
-    for node in _behind(reference, source, name):
+def _of_part(reference: Graph, name: str, given: list[Array], made: Array) -> float | None:
+    """Return the signal to noise of what parts made of inputs, beside what the op makes of them."""
+    sources = _sources(reference, name)
+    alone, feeds = Graph(name), {}
+    for source, array in zip(sources, given, strict=True):
+        shape = reference[source].shape
+        if array.size != math.prod(shape):
+            return None
+        alone.add(source, "data", reference[source].type)
+        feeds[source] = array.reshape(shape)
+    for node in _behind(reference, sources, name):
         alone.nodes[node.name] = dataclasses.replace(node)
     alone.outputs = [name]
-    (wanted,) = Session(alone, keep=[name]).run({source: given.reshape(shape)}).values()
+    (wanted,) = Session(alone, keep=[name]).run(feeds).values()
     return ratio_of(energy(wanted), energy(made.reshape(wanted.shape) - wanted))
 
 
-def _source(graph: Graph, name: str) -> str:
-    """Return what an op with one input reads; of a softmax, the scores before a mask.
+def _sources(graph: Graph, name: str) -> list[str]:
+    """Return what an op reads; of a softmax, the scores before a mask.
 
     Of lengths over their mean, the map whose channels have them.
     """
     node = graph[name]
     if is_response_norm(graph, node):
-        return map_of(graph, node)
+        return [map_of(graph, node)]
     mask = mask_of(graph, node) if node.kind == "softmax" else None
-    (source,) = node.inputs["input"]
-    return source if mask is None else mask.scores
+    return list(dict.fromkeys(node.inputs["input"])) if mask is None else [mask.scores]
 
 
-def _behind(graph: Graph, source: str, name: str) -> list[Node]:
-    """Return the ops from what reads ``source`` to ``name``, with their constants, in order."""
+def _behind(graph: Graph, sources: list[str], name: str) -> list[Node]:
+    """Return the ops from what reads ``sources`` to ``name``, with their constants, in order."""
     inside, waiting = set[str](), [name]
     while waiting:
         inside.add(waiting.pop())
         read = [s for found in inside for s in graph[found].sources()]
-        waiting = [s for s in read if s not in inside and s != source]
+        waiting = [s for s in read if s not in inside and s not in sources]
     return [node for node in graph if node.name in inside]
 
 

@@ -35,6 +35,7 @@ from opendpu.quantize.transforms.inner_batch import lift
 from opendpu.quantize.transforms.interpolate import interpolate
 from opendpu.quantize.transforms.permute import permute
 from opendpu.quantize.transforms.rearrange import rearrange
+from opendpu.quantize.transforms.repeat import repeat
 from opendpu.quantize.transforms.rewrite import rewrite
 from opendpu.quantize.transforms.spatial import attend
 from opendpu.quantize.transforms.spread import spread
@@ -226,6 +227,7 @@ def _transform(
         rearrange(graph)
         lift(graph)
         spread(graph)
+        repeat(graph)
     tabulated, demands = tabulate(graph, samples, config)
     report.tabulated = dict.fromkeys(tabulated)
     fold(graph)

@@ -67,12 +67,13 @@ def _patches(call: Call, attrs: dict[str, Any], inputs: dict[str, list[str]]) ->
     """Make a convolution of what lies in one row of a patch, as channels of a pixel.
 
     All rows of a row of patches are one row of these pixels, the taps of a patch as far from each
-    other as there are patches in a row: bytes stay where they are.
+    other as there are patches in a row: bytes stay where they are. Rows of other images, as a
+    network makes them of frames, follow as further rows.
     """
     context = call.context
-    (width, height), (_, rows, columns, channels) = attrs["kernel"], call.shape()
-    across = columns // width
-    shape = (1, rows // height, height * across, width * channels)
+    (width, height), (batch, rows, columns, channels) = attrs["kernel"], call.shape()
+    across, down = columns // width, batch * rows // height
+    shape = (1, down, height * across, width * channels)
     weights = context.result[inputs["weights"][0]]
     taps = (weights.shape[0], 1, height, width * channels)
     made = {
@@ -82,4 +83,5 @@ def _patches(call: Call, attrs: dict[str, Any], inputs: dict[str, list[str]]) ->
     attrs = {
         **attrs, "kernel": [height, 1], "stride": [1, 1], "dilation": [across, 1],
     }  # fmt: skip
-    return context.add(call.node, call.fix, "conv2d-fix", made, attrs)
+    result = (1, down, across, call.node.shape[-1])
+    return context.add(call.node, call.fix, "conv2d-fix", made, attrs, shape=result)

@@ -8,7 +8,7 @@ import numpy as np
 from opendpu.frontend.context import Call
 from opendpu.frontend.layout import Value, reshaped
 from opendpu.frontend.ops.registry import Layout, handles
-from opendpu.frontend.ops.window import window_of, with_ceil_mode
+from opendpu.frontend.ops.window import Window, window_of, with_ceil_mode
 from opendpu.frontend.refusal import Refusal
 
 
@@ -36,7 +36,10 @@ def _pool(call: Call, kind: str) -> None:
     attrs = {}
     explicit = window.pads
     if call.attrs.get("ceil_mode", 0):
-        window = with_ceil_mode(window, size)
+        every, window = _takes_all(window, size), with_ceil_mode(window, size)
+        if every and window.output(size) == (1, 1):
+            call.set_feature_map(_whole(call, kind, node), rank)
+            return
     if kind == "avgpool2d":
         counted = bool(call.attrs.get("count_include_pad", 0))
         padded = any(sum(pair) for pair in window.pads)
@@ -51,6 +54,12 @@ def _pool(call: Call, kind: str) -> None:
         call.output, kind, (shape[0], *window.output(size), shape[3]), {"input": [node]}, attrs
     )
     call.set_feature_map(name, rank)
+
+
+def _takes_all(window: Window, size: tuple[int, int]) -> bool:
+    """Return whether a window without padding is as large as the feature map, or larger."""
+    padded = any(sum(pair) for pair in window.pads)
+    return not padded and all(k >= s for k, s in zip(window.kernel, size, strict=True))
 
 
 @handles("GlobalAveragePool", "GlobalMaxPool", layout=Layout.SPATIAL)

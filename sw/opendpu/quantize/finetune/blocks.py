@@ -142,7 +142,7 @@ class _Finder:
     def _sum(self, fix: Node, layer: Node) -> tuple[list[Node], list[str]] | None:
         """Return a sum that alone reads a result, with terms that are computed before the layer.
 
-        The layers that these need are tuned by then.
+        The layers that these need are tuned by then. Constants are no such terms.
         """
         read = self.users[fix.name]
         if len(read) != 1 or read[0].kind != "add" or fix.name in self.graph.outputs:
@@ -152,6 +152,7 @@ class _Finder:
         end = self._rounded(read[0])
         usable = all(
             self.graph[name].kind == "fix" and self.graph[name].shape == fix.shape
+            and self.graph[self.graph[name].inputs["input"][0]].value is None
             and self.order[name] < self.order[layer.name] for name in others
         )  # fmt: skip
         if not end or not usable or len(others) + 1 != len(terms) or read[0].shape != fix.shape:

@@ -62,6 +62,9 @@ class _Lifted:
                 node.kind, node.attrs = "reshape", {"shape": [1, *node.shape]}
                 self._widen(node)
             return
+        if len(sources) > 1 and _broadcasts(node) and self._has_ranks(node, sources):
+            self._align(node)
+            return
         first = node.sources()[0]
         attrs = _attributes(node, len(self.graph[first].shape) - (self.now.get(first) == first))
         if attrs is None:
@@ -70,6 +73,28 @@ class _Lifted:
         self._read(node, self.lifted, constants=node.kind == "concat")
         node.attrs = dict(attrs)
         self._widen(node)
+
+    def _has_ranks(self, node: Node, sources: list[str]) -> bool:
+        """Return whether operands have fewer axes than the result."""
+        return any(len(self.graph[self.plain(name)].shape) < len(node.shape) for name in sources)
+
+    def _align(self, node: Node) -> None:
+        """Give all operands of a node the axes of its result, and one more where it has a batch.
+
+        So samples that are stacked along the first axis of all of them stay in line.
+        """
+        is_wide = node.name in self.wide
+        rank = len(node.shape) + is_wide
+
+        def aligned(name: str) -> str:
+            shape = self.graph[name].shape
+            return name if len(shape) == rank else self._reshaped(
+                name, (1,) * (rank - len(shape)) + shape, "aligned"
+            )  # fmt: skip
+
+        self._read(node, aligned)
+        if is_wide:
+            self._widen(node)
 
     def output(self, name: str) -> None:
         """Let a node be an output in the shape that it had."""
@@ -135,6 +160,11 @@ def _attributes(node: Node, rank: int) -> Attributes | None:
     if rule is not None:
         return rule(node.attrs, rank)
     return node.attrs if operator_of(node).is_elementwise(node) else None
+
+
+def _broadcasts(node: Node) -> bool:
+    """Return whether operands of a node may repeat along some axes."""
+    return node.kind == "matmul" or operator_of(node).is_elementwise(node)
 
 
 def _over_last_axis(data: bytes) -> bytes:

@@ -37,6 +37,10 @@ FINE, COARSE = (5, 3.75), (4, 7.75)
 above zero, and at -7.75 or -15.75."""
 LOWEST = -100.0
 """What is added to hidden scores: a byte has less at their scale, so that it becomes the least."""
+COARSE_SCORES = 32.0
+"""Scores from there on have steps more than eight times those of logarithms. A sum of both drops
+what is below a quarter of the coarser one (``shift_read``), so that differences, which are exact
+and end at -8, take their place in it."""
 NOTHING = -15.0
 """Added to any logarithm of a probability, it leaves none; eighths of it are a byte."""
 
@@ -52,10 +56,17 @@ def is_softmax(graph: Graph, node: Node) -> bool:
     )
 
 
-def softmax(parts: Parts, computed: ComputedMask | None = None) -> None:
+def scores_of(graph: Graph, node: Node) -> str:
+    """Return the scores of a softmax, before a mask."""
+    mask = mask_of(graph, node)
+    return node.inputs["input"][0] if mask is None else mask.scores
+
+
+def softmax(parts: Parts, computed: ComputedMask | None = None, largest: float = 0.0) -> None:
     """Add the parts of a softmax, ``computed`` the mask that the model makes for it.
 
-    One over another axis than the last gets its scores, and gives its result, through a transpose.
+    ``largest`` is how far scores are from zero on samples. One over another axis than the last gets
+    its scores, and gives its result, through a transpose.
     """
     mask = computed or mask_of(parts.graph, parts.node)
     source, order = parts.rows(int(parts.node.attrs["axis"]))
@@ -71,8 +82,8 @@ def softmax(parts: Parts, computed: ComputedMask | None = None) -> None:
     if mask is not None:  # twice, so that the largest becomes the least one too
         seen = _lowered(parts, mask, "seen", _lowered(parts, mask, "lowered", scores))
     row = (*shape[:-1], 1)
-    largest = parts.add("max", "reduction_max", row, [seen], {"axis": [3], "keep_dims": True})
-    less = parts.repeated("less_max", largest, -1.0, count)
+    most = parts.add("max", "reduction_max", row, [seen], {"axis": [3], "keep_dims": True})
+    less = parts.repeated("less_max", most, -1.0, count)
     parts.demands.same[less] = seen  # else what is above zero behind it saturates
     difference = parts.add("difference", "add", shape, [seen, less])
     parts.demands.least[difference] = DIFFERENCE_POINT
@@ -80,7 +91,7 @@ def softmax(parts: Parts, computed: ComputedMask | None = None) -> None:
         difference = _lowered(parts, mask, "kept", difference)
     point, offset = FINE if math.log(count) + FURTHER <= FINE[1] + 2 ** (7 - FINE[0]) else COARSE
     logarithms = _logarithms(parts, parts.add("exp", "exp", shape, [difference]), offset)
-    terms = [seen, less, *logarithms]
+    terms = [*([seen, less] if largest < COARSE_SCORES else [difference]), *logarithms]
     assert len(terms) <= MAX_TERMS
     logarithm = parts.add("logarithm", "add", shape, terms)
     parts.demands.least[logarithm] = point

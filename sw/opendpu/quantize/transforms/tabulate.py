@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a DPU with tables computes in parts: softmax, and normalizations of rows and maps."""
+"""What a DPU with tables computes in parts: softmax, normalizations of rows and maps, quotients."""
 
 import dataclasses
 import functools
@@ -28,6 +28,7 @@ from opendpu.quantize.transforms.head import of_head
 from opendpu.quantize.transforms.layer_norm import floor_of, is_layer_norm, layer_norm
 from opendpu.quantize.transforms.mask import HIDES, MOVES, mask_of, masked
 from opendpu.quantize.transforms.parts import Parts
+from opendpu.quantize.transforms.quotient import divisor_of, divisors_of, is_quotient, quotient
 from opendpu.quantize.transforms.response_norm import (
     APART,
     is_response_norm,
@@ -37,16 +38,25 @@ from opendpu.quantize.transforms.response_norm import (
     squares_of,
 )
 from opendpu.quantize.transforms.rewrite import rewrite
-from opendpu.quantize.transforms.softmax import is_softmax, softmax
+from opendpu.quantize.transforms.softmax import is_softmax, scores_of, softmax
 from opendpu.quantize.transforms.unit_vectors import floor_of as floor_of_lengths
 from opendpu.quantize.transforms.unit_vectors import is_unit_vectors, unit_vectors
 from opendpu.quantize.transforms.variance import NEARER, SPREAD
 
 KINDS: Mapping[Callable[[Graph, Node], bool], Callable[[Parts], None]] = {
     is_softmax: softmax, is_layer_norm: layer_norm, is_unit_vectors: unit_vectors,
-    is_group_norm: group_norm, is_response_norm: response_norm,
+    is_group_norm: group_norm, is_response_norm: response_norm, is_quotient: quotient,
 }  # fmt: skip
 """By what knows an op, what adds its parts."""
+
+WIDE = (
+    "the variances of its {0} differ by more than a factor of {1:g}, for which the DPU's bytes are "
+    "too coarse; {0} that differ less would lift it"
+)
+DIVISORS = (
+    "its divisors differ so much, or come so near to zero, that {0} of the DPU's bytes would lose "
+    "more than a tenth; divisors of one sign that differ less would lift it"
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,6 +77,8 @@ class Judge:
         Returns what is normalized.
     most
         How far apart variances may be.
+    reason
+        Why the CPU has what bytes do not hold, of ``what`` and ``most``.
     """
 
     what: str
@@ -75,6 +87,7 @@ class Judge:
     observe: Callable[[Node, Array], Array] = lambda node, given: given
     source: Callable[[Graph, Node], str] = lambda graph, node: node.inputs["input"][0]
     most: float = SPREAD * NEARER
+    reason: str = WIDE
 
 
 JUDGES: Mapping[Callable[..., None], Judge] = {
@@ -85,12 +98,12 @@ JUDGES: Mapping[Callable[..., None], Judge] = {
         variances_of,
     ),
     response_norm: Judge("images", "lengths", lengths_of, squares_of, map_of, APART**2),
+    softmax: Judge(
+        "scores", "largest", lambda graph, node, seen: float(np.abs(seen).max()), source=scores_of
+    ),
+    quotient: Judge("quotients", "divisors", divisors_of, source=divisor_of, reason=DIVISORS),
 }  # fmt: skip
 """By what adds the parts."""
-WIDE = (
-    "the variances of its {0} differ by more than a factor of {1:g}, for which the DPU's bytes are "
-    "too coarse; {0} that differ less would lift it"
-)
 AXES = 4
 """Of scores and of what is added to them, where a mask is computed."""
 SAMPLES = 8
@@ -145,7 +158,7 @@ def _replaceable(
     for name, (make, judge) in _judged(graph, found, samples).items():
         if make is None:
             del found[name]
-            graph[name].reason = WIDE.format(judge.what, judge.most)
+            graph[name].reason = judge.reason.format(judge.what, judge.most)
         else:
             found[name] = make
     while found:
@@ -175,8 +188,14 @@ def _judged(
 
     None where these differ too much; and of what they are.
     """
-    judges = {name: JUDGES[make] for name, make in found.items() if make in JUDGES}
-    sources = {name: judge.source(graph, graph[name]) for name, judge in judges.items()}
+    judges: dict[str, Judge] = {}
+    sources: dict[str, str] = {}
+    for name, add in found.items():
+        if isinstance(add, functools.partial):  # a softmax, with a mask that the model computes
+            judges[name], sources[name] = JUDGES[add.func], add.keywords["computed"].scores
+        else:
+            judges[name] = JUDGES[add]
+            sources[name] = judges[name].source(graph, graph[name])
     every = list(dict.fromkeys(sources.values()))
     seen: dict[str, list[Array]] = {name: [] for name in sources}
     for _, part in evaluate(graph, every, samples, batch=1, stop=SAMPLES):

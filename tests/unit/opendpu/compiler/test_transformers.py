@@ -111,3 +111,20 @@ def test_rows_whose_means_are_nothing_but_rounding() -> None:
 @pytest.mark.parametrize("part", range(8))
 def test_many_random_transformers(rng: np.random.Generator, draw: Draw, part: int) -> None:
     check_seeds(rng, 20, draw)
+
+
+def test_patches_of_frames() -> None:
+    """TimeSformer: frames are a batch, whose patches are as wide as no stride."""
+    model = onnx.parser.parse_model("""
+        <ir_version: 8, opset_import: ["" : 17]>
+        g (float[1, 9, 32, 48] x) => (float[1, 72, 2, 3] y)
+        <int64[4] frames = {3, 3, 32, 48}, int64[4] maps = {1, 24, 2, 3}> {
+          each = Reshape(x, frames)
+          patches = Conv <kernel_shape = [16, 16], strides = [16, 16]> (each, weights)
+          rows = Reshape(patches, maps)
+          y = Concat <axis = 1> (rows, rows, rows)
+        }""")
+    weights = np.random.default_rng(5).standard_normal((8, 3, 16, 16)).astype(np.float32) / 28
+    model.graph.initializer.append(onnx.numpy_helper.from_array(weights, "weights"))
+    target = "B512+table"
+    check(quantized(model, target, 3), Target.from_name(target), 3, reference=by_integers)

@@ -142,6 +142,18 @@ def test_pool_without_windows_behind_the_map(save, agrees):
     assert [node.shape for node in graph][-1] == (1, 4, 4, 4)
 
 
+@pytest.mark.parametrize("kind", ["MaxPool", "AveragePool"])
+@pytest.mark.parametrize("count", [0, 1])
+def test_pool_larger_than_the_map(save, agrees, kind, count):
+    """The head of transformers' EfficientNet: a window of as many pixels as there are channels."""
+    attrs = {"kernel_shape": [640, 640], "strides": [640, 640], "ceil_mode": 1}
+    if kind == "AveragePool":
+        attrs["count_include_pad"] = count
+    graph = agrees(save([node(kind, ["x"], ["y"], **attrs)], {"x": X}, {"y": None}))
+    (pool,) = (made for made in graph if made.kind in ("maxpool2d", "avgpool2d"))
+    assert pool.attrs["kernel"] == [X[3], X[2]]
+
+
 def test_average_pool_that_counts_the_padding(save, agrees):
     attrs = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1], "count_include_pad": 1}
     agrees(save([node("AveragePool", ["x"], ["y"], **attrs)], {"x": X}, {"y": None}))

@@ -43,6 +43,25 @@ def windows(given: int, made: int) -> tuple[np.ndarray, np.ndarray]:
     return at, hidden
 
 
+def rotated(size: tuple[int, int]) -> onnx.ModelProto:
+    """Return pairs of columns that change places, the first of each negated: rotary embeddings."""
+    constants = {
+        "first": np.int64([0]), "second": np.int64([1]), "end": np.int64([size[1]]),
+        "axis": np.int64([3]), "step": np.int64([2]), "last": np.int64([-1]),
+        "shape": np.int64([1, CHANNELS, *size]),
+    }  # fmt: skip
+    nodes = [
+        helper.make_node("Slice", ["a", "second", "end", "axis", "step"], ["odd"]),
+        helper.make_node("Neg", ["odd"], ["minus"]),
+        helper.make_node("Slice", ["a", "first", "end", "axis", "step"], ["even"]),
+        helper.make_node("Unsqueeze", ["minus", "last"], ["left"]),
+        helper.make_node("Unsqueeze", ["even", "last"], ["right"]),
+        helper.make_node("Concat", ["left", "right"], ["pairs"], axis=-1),
+        helper.make_node("Reshape", ["pairs", "shape"], ["b"]),
+    ]
+    return model(nodes, size, constants)
+
+
 def adaptive(size: tuple[int, int], made: tuple[int, int]) -> onnx.ModelProto:
     """Return adaptive mean pooling: gathered windows, without what does not count, over counts."""
     (rows, no_rows), (columns, no_columns) = (
@@ -150,3 +169,8 @@ def test_what_is_no_product(why):
     ]
     constants = {"places": np.ascontiguousarray(at), "flat": np.int64([-1])}
     check(model(nodes, (5, 5), constants), separable=False)
+
+
+@pytest.mark.parametrize("size", [(5, 8), (3, 2)])
+def test_pairs_of_columns_that_change_places(size):
+    check(rotated(size))

@@ -42,6 +42,15 @@ def residual() -> Net:
     return net.done("sum")
 
 
+def placed() -> Net:
+    """A layer and the sum with a constant that has a value for each element, such as a position."""
+    net = Net()
+    place = net.add_const("place", net.random.standard_normal((1, 8, 8, 8))).name
+    net.put("sum", "add", [place, net.conv("c1", "x", 8)])
+    net.conv("c2", "sum", 4, 1)
+    return net.done("c2")
+
+
 def gated() -> Net:
     net = Net(1)
     net.put("h", "hard-swish", [net.conv("c1", "x", 8)])
@@ -152,6 +161,18 @@ def test_blocks_end_behind_activations_gates_and_sums():
     graph, reference, _ = made(gated())
     blocks, _ = find_blocks(graph, reference)
     assert [(b.layer.name, b.compared) for b in blocks] == [("c1", "h"), ("c2", "c2")]
+
+
+def test_a_constant_belongs_to_no_block():
+    graph, reference, given = made(placed(), bits=4)
+    blocks, left = find_blocks(graph, reference)
+    assert not left
+    assert [(b.layer.name, b.compared, b.others) for b in blocks] == [
+        ("c1", "c1", ()), ("c2", "c2", ()),
+    ]  # fmt: skip
+    before = noise(graph, reference, samples(64, seed=2))
+    correct_weights(graph, reference, given)
+    assert noise(graph, reference, samples(64, seed=2)) < before
 
 
 def test_layers_with_shared_weights_stay_as_they_are():

@@ -6,6 +6,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from opendpu.ir import FloatGraph, Graph
+from opendpu.ops.batching import mixes_samples
 from opendpu.ops.foreign import KIND
 from opendpu.ops.session import Session
 from opendpu.quantize.transforms.inner_batch import lift
@@ -129,6 +130,41 @@ def test_ops_between_windows() -> None:
     check(graph)
     wide = [n.name for n in graph if n.value is None and n.shape[0] != 1]
     assert set(wide) == {*graph.outputs}
+
+
+@pytest.mark.parametrize("kind", ["matmul", "add"])
+@pytest.mark.parametrize("shape", [(4, 6, 6), (1, 4, 6, 6), (6, 6)])
+def test_operands_with_fewer_axes_stay_in_line(kind: str, shape: tuple[int, ...]) -> None:
+    """DETR's attention: queries have a batch before their heads, keys have none."""
+    graph = FloatGraph("heads")
+    graph.add("x", "data", (1, 6, 4, 6))
+    graph.add("q", "transpose", (1, 4, 6, 6), {"input": ["x"]}, {"order": [0, 2, 1, 3]})
+    graph.add("k4", "reshape", (1, 4, 6, 6), {"input": ["x"]}, {"shape": [1, 4, 6, 6]})
+    if shape == (6, 6):
+        attrs = {"axis": [0, 1], "keep_dims": False}
+        graph.add("k", "reduction_mean", shape, {"input": ["k4"]}, attrs)
+    else:
+        graph.add("k", "reshape", shape, {"input": ["k4"]}, {"shape": list(shape)})
+    attrs = {"transpose_a": False, "transpose_b": False} if kind == "matmul" else {}
+    graph.add("y", kind, (1, 4, 6, 6), {"input": ["q", "k"]}, attrs)
+    graph.outputs = ["y"]
+    check(graph)
+    samples = np.random.default_rng(8).standard_normal((3, 6, 4, 6)).astype(np.float32)
+    assert not mixes_samples(graph, ["y"])
+    (found,) = Session(graph, batched=True).run({"x": samples}).values()
+    one = Session(graph)
+    for sample, made in zip(samples, found, strict=True):
+        (wanted,) = one.run({"x": sample[None]}).values()
+        np.testing.assert_allclose(made[None], wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_samples_are_not_stacked_where_operands_have_fewer_axes() -> None:
+    graph = FloatGraph("means")
+    graph.add("x", "data", (1, 4, 6, 6))
+    attrs = {"axis": [1], "keep_dims": False}
+    graph.add("m", "reduction_mean", (1, 6, 6), {"input": ["x"]}, attrs)
+    graph.add("y", "add", (1, 4, 6, 6), {"input": ["x", "m"]})
+    assert mixes_samples(graph, ["y"])
 
 
 @pytest.mark.parametrize("axis", [-1, 2])

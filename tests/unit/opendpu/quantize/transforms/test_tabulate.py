@@ -8,6 +8,7 @@ import onnx
 import pytest
 from onnx import helper
 
+from opendpu.integer import IntegerNetwork
 from opendpu.ir import FloatGraph, Graph
 from opendpu.ops.session import Session
 from opendpu.quantize import QuantizeConfig, quantize_with_report
@@ -134,6 +135,17 @@ def check_noise(graph: FloatGraph, values: np.ndarray) -> None:
     (rounding,) = (tensor.sqnr for tensor in report.tensors if tensor.name == "op")
     assert found is not None and rounding is not None
     assert 10 ** (-found / 10) - 10 ** (-rounding / 10) < max(10**-2.8, 10 ** (-rounding / 10))
+
+
+@pytest.mark.parametrize(("count", "scale"), [(20, 20.0), (20, 200.0), (300, 200.0)])
+def test_a_softmax_of_large_scores_is_the_same_in_integers(count: int, scale: float) -> None:
+    """Sums of scores and logarithms, whose scales are far apart, would drop the logarithms."""
+    values = scale * logits(count)
+    made = quantize_with_report(rows_of(count), {"x": values}, TABLES).graph
+    wanted = computed(made, values)
+    (found,) = IntegerNetwork(made).run({"x": values}).values()
+    found = found * 2.0 ** -made[made.outputs[0]].fix_point
+    assert np.square(wanted).sum() > 10**2.5 * np.square(wanted - found).sum()
 
 
 @pytest.mark.parametrize("count", [16, 64, 197, 300])
