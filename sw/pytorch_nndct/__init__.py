@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """AMD's Vitis AI quantizer for PyTorch, its interface over OpenDPU's engine.
 
-Importing it registers the operators of exported TorchScript models.
+Importing it registers the operators of exported TorchScript models, and takes AMD's switches
+(``--nndct_equalization=False``) out of the command line, so that a script's parser does not see
+them.
 """
 
+import sys
+
+from nndct_shared.utils.option_util import take_options
 from opendpu_arch.errors import ToolError
 
 try:
@@ -27,6 +32,8 @@ from pytorch_nndct.pruning import (
     get_pruning_runner,
 )
 from pytorch_nndct.qat import QatProcessor
+
+sys.argv[1:] = take_options(sys.argv[1:])
 
 __version__ = "3.5.0"
 """The version of AMD's package whose interface this is."""

@@ -4,13 +4,15 @@
 import dataclasses
 import glob
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import torch
 
+from nndct_shared.utils.option_util import get_option_value
 from opendpu.frontend.pytorch import Traced
 from opendpu.quantize import Override, QuantizeConfig, TensorSpec
+from opendpu.quantize.config_json import switches
 from opendpu.quantize.layers import is_layer
 from opendpu.quantize.tensor_spec import BITS
 from opendpu_arch.target import Target
@@ -22,9 +24,15 @@ FLOAT = TensorSpec(number_format="float32")
 
 
 def config_of(
-    file: str | os.PathLike[str] | None, bitwidth: int | None, target: Target | None
+    file: str | os.PathLike[str] | None,
+    bitwidth: int | None,
+    target: Target | None,
+    *,
+    switched: bool = True,
 ) -> QuantizeConfig:
     """Return what a configuration file says, or the guide's default: method ``diffs``.
+
+    AMD's switches count if ``switched``; training does not know them.
 
     Raises
     ------
@@ -38,6 +46,7 @@ def config_of(
         )
     if file is None:
         config = QuantizeConfig.with_method("diffs")
+        config = with_switches(config) if switched else config
         if bitwidth is not None and bitwidth != DEFAULT_BITS:
             config = dataclasses.replace(
                 config,
@@ -47,6 +56,7 @@ def config_of(
         return dataclasses.replace(config, target=target)
     with as_the_guide_says():
         config = QuantizeConfig.from_json(file)
+        config = with_switches(config, switches(file)) if switched else config
     widths = sorted({spec.bits for _, spec in config.specs() if spec.number_format == "int"})
     if bitwidth is not None and widths not in ([], [bitwidth]):
         messages.warn(
@@ -55,6 +65,36 @@ def config_of(
             f"{bitwidth}; the file counts",
         )
     return dataclasses.replace(config, target=target)
+
+
+def with_switches(config: QuantizeConfig, said: Collection[str] = ()) -> QuantizeConfig:
+    """Return a configuration with AMD's switches, where a user has set them.
+
+    ``said`` are switches of the guide's JSON that a file has: it counts then.
+    """
+
+    def chosen(name: str, key: str) -> Any:
+        return None if key in said else get_option_value(f"nndct_{name}")
+
+    found: dict[str, Any] = {}
+    corrects = False if get_option_value("nndct_quant_opt") == 0 else None
+    for field, name, key in (("cross_layer", "equalization", "include_cle"),
+                             ("bias_correction", "param_corr", "include_bias_corr")):  # fmt: skip
+        value = chosen(name, key)
+        value = corrects if value is None and key not in said else value
+        if value is not None:
+            found[field] = bool(value)
+    if (relu := chosen("convert_relu6_to_relu", "convert_relu6_to_relu")) is not None:
+        found["relu6_to_relu"] = bool(relu)
+    hard = [chosen(name, "convert_silu_to_hswish")
+            for name in ("convert_silu_to_hswish", "convert_sigmoid_to_hsigmoid")]  # fmt: skip
+    if any(value is not None for value in hard):
+        found["activation_substitution"] = "hard" if any(hard) else "none"
+    if get_option_value("nndct_diffs_mode") == "maxmin":
+        found |= {role: dataclasses.replace(spec, method="max", statistic="modal")
+                  for role in ("input", "weights", "activation")
+                  if (spec := getattr(config, role)).method == "diffs"}  # fmt: skip
+    return dataclasses.replace(config, **found)
 
 
 def with_float_parts(config: QuantizeConfig, traced: Traced) -> QuantizeConfig:

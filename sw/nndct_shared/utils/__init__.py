@@ -1,7 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Switches of AMD's quantizer: ``option_util``, and ``NndctOption`` to read them."""
+"""What scripts import beside AMD's quantizer: its switches, and its way to print messages."""
 
 from nndct_shared.utils import option_util
-from nndct_shared.utils.option_util import NndctOption
+from nndct_shared.utils.logging import NndctDebugLogger, NndctScreenLogger
+from nndct_shared.utils.msg_code import QError, QNote, QWarning
+from nndct_shared.utils.option_util import NndctOption, set_option_value
+from nndct_shared.utils.pattern_matcher import PatternType
 
-__all__ = ["NndctOption", "option_util"]
+__all__ = [
+    "NndctDebugLogger", "NndctOption", "NndctScreenLogger", "PatternType", "QError", "QNote",
+    "QWarning", "option_util", "set_option_value",
+]  # fmt: skip

@@ -104,19 +104,37 @@ CLASSES: dict[type[nn.Module], type[nn.Module]] = {
 }
 """What a layer becomes in a once-for-all network."""
 
+COMPUTING = ("__call__", "forward", "_conv_forward", "_output_padding")
+"""Methods by which layers compute."""
+
 
 def make_dynamic(model: nn.Module, paths: set[str]) -> None:
-    """Turn the layers with these paths into dynamic ones, in place; parameters stay."""
+    """Turn the layers with these paths into dynamic ones, in place; parameters stay.
+
+    Layers of a user's class are among them where it computes as that of PyTorch does.
+    """
     for path, module in model.named_modules():
-        if path in paths and type(module) in CLASSES:
-            module.__class__ = CLASSES[type(module)]
+        found = _dynamic_form(type(module)) if path in paths else None
+        if found is not None:
+            module.static_class = type(module)  # type: ignore[assignment]
+            module.__class__ = found
             module.active = {}  # type: ignore[assignment]
 
 
 def make_static(model: nn.Module) -> None:
     """Turn dynamic layers back, in place."""
-    plain = {dynamic: static for static, dynamic in CLASSES.items()}
     for module in model.modules():
-        if type(module) in plain:
-            module.__class__ = plain[type(module)]
-            del module.active
+        if "static_class" in vars(module):
+            made: Any = module
+            made.__class__ = made.static_class
+            del made.active, made.static_class
+
+
+def _dynamic_form(kind: type[nn.Module]) -> type[nn.Module] | None:
+    """Return what layers of a class become; nothing where they compute in a way of their own."""
+    for plain, dynamic in CLASSES.items():
+        if issubclass(kind, plain) and all(
+            getattr(kind, name, None) is getattr(plain, name, None) for name in COMPUTING
+        ):
+            return dynamic
+    return None

@@ -126,6 +126,11 @@ class QuantizeConfig:
     def __post_init__(self) -> None:
         """Check what the parts cannot check themselves."""
         check_choice("activation substitution", self.activation_substitution, SUBSTITUTIONS)
+        if not isinstance(self.target, Target | None):
+            raise UnsupportedError(
+                f"target is {self.target!r}, but must be a Target, such as "
+                "opendpu.targets.find_target returns"
+            )
         if self.batch < 1:
             raise UnsupportedError(f"batch is {self.batch}, but must be at least 1")
         for role, spec in self.specs():

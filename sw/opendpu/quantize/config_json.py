@@ -91,6 +91,17 @@ def parse(source: str | os.PathLike[str]) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def switches(source: str | os.PathLike[str]) -> frozenset[str]:
+    """Return which switches of the whole model a configuration has, whatever their values are.
+
+    Raises
+    ------
+    ModelFormatError
+        The file cannot be read, or is no JSON.
+    """
+    return frozenset(_FLAGS).intersection(_object("the configuration", _read(source), _TOP))
+
+
 def _read(source: str | os.PathLike[str]) -> Any:
     if isinstance(source, str) and source.lstrip().startswith("{"):
         name, text = "the configuration", source

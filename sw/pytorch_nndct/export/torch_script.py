@@ -167,11 +167,11 @@ def write(
         )
     try:
         module = scripted(content.getvalue(), traced, examples)
-    except RuntimeError as error:  # of what the module returns
+    except RuntimeError as error:  # what torch.jit.trace says of results that it does not know
         raise messages.error(
             "QUANTIZER_TORCH_NO_SCRIPT_MODEL",
-            f"{name} returns something else than tensors, tuples and lists of them, and "
-            "dictionaries of tensors, which TorchScript cannot",
+            f"{name} returns {_form_of(traced)}, but TorchScript can return only tensors, lists "
+            "and tuples of them, and dictionaries of tensors",
         ) from error
     if verbose:
         sys.stdout.write(f"{module.graph}\n")
@@ -183,6 +183,21 @@ def write(
     outputs.write(path, written.getvalue())
     messages.note(f"the TorchScript model is {path}")
     return module
+
+
+def _form_of(traced: Traced) -> str:
+    """Return how a module nests its results, with the types of what is nested."""
+
+    def told(value: Any) -> str:
+        if isinstance(value, dict):
+            inside = ", ".join(f"{key!r}: {told(one)}" for key, one in value.items())
+        elif isinstance(value, list | tuple):
+            inside = ", ".join(map(told, value))
+        else:
+            return type(value).__name__
+        return f"{type(value).__name__}({inside})"
+
+    return told(traced.signature.nested([torch.empty(0)] * len(traced.graph.outputs)))
 
 
 def scripted(

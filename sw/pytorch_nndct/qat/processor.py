@@ -77,7 +77,9 @@ class QatProcessor:
         self._model = model
         self._inputs = inputs
         self._name = type(model).__name__
-        config = config_of(quant_config_file, None if quant_config_file else bitwidth, None)
+        config = config_of(
+            quant_config_file, None if quant_config_file else bitwidth, None, switched=False
+        )
         self._config = dataclasses.replace(
             config, cross_layer=False, bias_correction=False,
             refinement=False, weight_correction=False,

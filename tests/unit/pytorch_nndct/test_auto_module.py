@@ -130,6 +130,6 @@ def test_the_trained_model_has_what_the_float_one_has(seed):
 
 def test_options_are_set_by_attribute(monkeypatch):
     monkeypatch.setattr("nndct_shared.utils.option_util._VALUES", {})
-    assert NndctOption.nndct_diffs_mode.value == 0
+    assert NndctOption.nndct_diffs_mode.value == "mse"
     NndctOption.nndct_diffs_mode.value = "maxmin"
     assert NndctOption.nndct_diffs_mode.value == get_option_value("nndct_diffs_mode") == "maxmin"

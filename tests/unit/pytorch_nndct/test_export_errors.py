@@ -68,6 +68,31 @@ def test_torchscript_of_a_module_with_keyword_arguments(
     assert not list(tmp_path.rglob("*.pt"))
 
 
+class Mixed(torch.nn.Module):
+    """Returns what TorchScript cannot hold."""
+
+    def forward(self, x):
+        return {"a": torch.relu(x), "b": [x + 1, None]}, 3
+
+
+def test_torchscript_of_results_that_it_does_not_have(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    x = torch.randn(1, 4)
+    for mode in ("calib", "test"):
+        found = torch_quantizer(mode, Mixed(), (x,), device="cpu")
+        made = found.quant_model(x)
+        if mode == "calib":
+            found.export_quant_config()
+    assert made[1] == 3 and made[0]["b"][1] is None
+    text = (r"\[QUANTIZER_TORCH_NO_SCRIPT_MODEL\]: Mixed returns tuple\(dict\('a': Tensor, "
+            r"'b': list\(Tensor, NoneType\)\), int\), but TorchScript can return only")  # fmt: skip
+    with pytest.raises(VAIQError, match=text):
+        found.export_torch_script()
+    assert not list(tmp_path.rglob("*.pt"))
+
+
 def test_a_quantization_that_no_dpu_runs(
     tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

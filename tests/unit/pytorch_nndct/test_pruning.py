@@ -401,6 +401,41 @@ def test_once_for_all_training_and_search(model, data, folder):
     assert pruner.load_subnet_config("pareto_global.txt") == found
 
 
+class OfUser(nn.Conv2d):
+    """A depthwise convolution whose class sets its arguments, as in networks of transformers."""
+
+    def __init__(self, channels):
+        super().__init__(channels, channels, 3, padding=1, groups=channels, bias=False)
+
+
+class Own(OfUser):
+    """One that computes in its own way."""
+
+    def forward(self, x):
+        return super().forward(x) * 2
+
+
+@pytest.mark.parametrize("kind", [OfUser, Own])
+def test_once_for_all_of_layers_with_classes_of_a_user(kind):
+    net = nn.Sequential(
+        nn.Conv2d(3, 8, 1), nn.BatchNorm2d(8), nn.Conv2d(8, 16, 1), nn.BatchNorm2d(16), nn.ReLU(),
+        kind(16), nn.BatchNorm2d(16), nn.Conv2d(16, 5, 1),
+    ).eval()  # fmt: skip
+    pruner = OFAPruner(net, INPUTS)
+    if kind is Own:
+        with pytest.raises(DPUError, match="5 has no dynamic form; exclude the layers before it"):
+            pruner.ofa_model([0.5, 1])
+        return
+    made = pruner.ofa_model([0.5, 1])
+    assert isinstance(made[5], DynamicConv2d)
+    part, setting = pruner.sample_subnet(made, "min")
+    static, *_ = pruner.get_static_subnet(made, setting)
+    assert type(static[5]) is OfUser and static[5].groups == 8
+    assert not any("active" in vars(m) or "static_class" in vars(m) for m in static.modules())
+    with torch.no_grad():
+        torch.testing.assert_close(static.eval()(INPUTS), part.eval()(INPUTS))
+
+
 def test_depthwise_networks_vary_where_kernels_are(folder):
     class Mobile(nn.Module):
         def __init__(self):

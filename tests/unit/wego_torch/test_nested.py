@@ -94,7 +94,7 @@ def test_results_keep_their_form(kind):
 def test_torchscript_that_cannot_return_it():
     quantizer = quantized(seeded(WithNone(), 3), torch.randn(1, *SHAPE))
     quantizer.quant_model(torch.randn(1, *SHAPE))
-    with pytest.raises(VAIQError, match="returns something else than tensors") as caught:
+    with pytest.raises(VAIQError, match="but TorchScript can return only tensors") as caught:
         quantizer.export_torch_script()
     assert caught.value.code == "QUANTIZER_TORCH_NO_SCRIPT_MODEL"
 

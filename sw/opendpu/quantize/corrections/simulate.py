@@ -103,7 +103,7 @@ class Simulation:
             array = np.stack([session.run(feed)[node.name] for feed in single])
         if bias is None:
             return array
-        array = array + results[bias.name]
+        array += results[bias.name]
         if node.name in self.means:
             mean = Mean()
             mean.add(array)

@@ -53,7 +53,7 @@ class BlockModel:
         if form.groups == 1:
             made = inputs[:, :, 0] @ weights[:, 0]
         elif form.outputs == 1:
-            made = (inputs * weights[:, :, 0]).sum(1)
+            made = self._depthwise(inputs, weights[:, :, 0])
         else:
             made = self._library.einsum("rkg,kgo->rgo", inputs, weights)
         made = made.reshape(len(inputs), -1)
@@ -64,6 +64,12 @@ class BlockModel:
             given = [values[name] for name in node.inputs["input"]]
             values[node.name] = self._computed(node, given, exact=exact)
         return values[self._block.tail[-1].name if self._block.tail else self._block.layer.name]
+
+    def _depthwise(self, inputs: Tensor, weights: Tensor) -> Tensor:
+        """Return sums over the terms, for ``[rows, terms, groups]`` and ``[terms, groups]``."""
+        if self._library is np:  # the same sums, without an array of products
+            return np.einsum("rkg,kg->rg", inputs, weights)
+        return (inputs * weights).sum(1)
 
     def _computed(self, node: Node, given: list[Tensor], *, exact: bool) -> Tensor:
         """Return the result of an op of the tail."""

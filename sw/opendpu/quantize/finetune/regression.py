@@ -20,6 +20,9 @@ RIDGES = (0.3, 0.03, 0.003)
 """How strongly weights are held to those of the float network: ``r`` in units of the inputs' mean
 energy. Few examples need more. Weaker ones are tried as long as the error falls."""
 
+GROUPS_TOGETHER, ROWS_TOGETHER = 64, 64
+"""Groups and rows that are put in the order of matrices at a time: they stay in the cache."""
+
 
 def work_of(form: Form, rows: int) -> float:
     """Return the multiply-accumulates of setting up the equations and solving them."""
@@ -67,17 +70,16 @@ def _solutions(
     examples: Examples, form: Form, weights: Array, *, biased: bool
 ) -> Iterator[tuple[Array, Array | None]]:
     """Yield weights and bias, one for each ridge."""
-    inputs = np.moveaxis(examples.inputs, 2, 0)
-    wanted = np.moveaxis(examples.linear.reshape(-1, form.groups, form.outputs), 1, 0)
-    start = weights.transpose(1, 0, 2)
-    rows = inputs.shape[1]
+    inputs = examples.inputs
+    wanted = examples.linear.reshape(-1, form.groups, form.outputs)
+    start, rows = weights.transpose(1, 0, 2), len(inputs)
     x_mean, t_mean = np.float32(0), np.float32(0)
     if biased:
-        x_mean, t_mean = inputs.mean(1, keepdims=True), wanted.mean(1, keepdims=True)
+        x_mean, t_mean = inputs.mean(0, keepdims=True), wanted.mean(0, keepdims=True)
         inputs, wanted = inputs - x_mean, wanted - t_mean
-    turned = inputs.swapaxes(1, 2)
+        x_mean, t_mean = np.moveaxis(x_mean, 2, 0), np.moveaxis(t_mean, 1, 0)
     energy = _squared(inputs).astype(np.float64) / rows
-    rest = (turned @ (wanted - inputs @ start)).astype(np.float64) / rows
+    rest = _against_rest(inputs, wanted, weights).astype(np.float64) / rows
     unit = np.trace(energy, axis1=1, axis2=2)[:, None, None] / form.terms
     unit = np.maximum(unit, np.finfo(np.float32).tiny)
     for ridge in RIDGES:
@@ -87,8 +89,31 @@ def _solutions(
 
 
 def _squared(inputs: Array) -> Array:
-    """Return the products of columns, ``[groups, terms, terms]``, for ``[groups, rows, terms]``."""
-    if len(inputs) == 1:  # a product with its own transpose takes half of the work
-        rows = np.ascontiguousarray(inputs[0])
-        return np.asarray(rows.T @ rows)[None]
-    return np.asarray(inputs.swapaxes(1, 2) @ inputs)
+    """Return the products of columns, ``[groups, terms, terms]``, for ``[rows, terms, groups]``."""
+    rows, terms, groups = inputs.shape
+    if groups == 1:  # a product with its own transpose takes half of the work
+        matrix = np.ascontiguousarray(inputs[:, :, 0])
+        return np.asarray(matrix.T @ matrix)[None]
+    made = np.empty((groups, terms, terms), inputs.dtype)
+    for first in range(0, groups, GROUPS_TOGETHER):
+        some = inputs[:, :, first : first + GROUPS_TOGETHER]
+        turned = np.empty((some.shape[2], rows, terms), inputs.dtype)
+        for row in range(0, rows, ROWS_TOGETHER):
+            turned[:, row : row + ROWS_TOGETHER] = np.moveaxis(
+                some[row : row + ROWS_TOGETHER], 2, 0
+            )
+        np.matmul(turned.swapaxes(1, 2), turned, out=made[first : first + GROUPS_TOGETHER])
+    return made
+
+
+def _against_rest(inputs: Array, wanted: Array, weights: Array) -> Array:
+    """Return the products of columns with what the float network's weights leave of ``wanted``.
+
+    ``[groups, terms, outputs]``, for ``[rows, terms, groups]`` and ``[rows, groups, outputs]``.
+    """
+    if weights.shape[2] == 1:  # in the order of memory; products of matrices would copy it all
+        rest = wanted[:, :, 0] - np.einsum("rkg,kg->rg", inputs, weights[:, :, 0])
+        return np.asarray(np.einsum("rkg,rg->gk", inputs, rest))[:, :, None]
+    turned = np.moveaxis(inputs, 2, 0)
+    rest = np.moveaxis(wanted, 1, 0) - turned @ weights.transpose(1, 0, 2)
+    return np.asarray(turned.swapaxes(1, 2) @ rest)

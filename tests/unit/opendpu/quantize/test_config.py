@@ -113,3 +113,8 @@ def test_specifications_of_rules_are_listed_too():
     roles = ["input", "weights", "bias", "activation"]
     assert [role for role, _ in config.specs()] == [*roles, "bias"]
     assert config.specs()[-1] == ("bias", four)
+
+
+def test_a_target_is_no_name():
+    with pytest.raises(UnsupportedError, match="target is 'B4096', but must be a Target"):
+        QuantizeConfig(target="B4096")
