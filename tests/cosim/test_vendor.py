@@ -73,13 +73,14 @@ def compare(name, engine, seed, *, form="xilinx"):
     [
         ("B64", "conv"),
         ("B64", "mixed"),
+        ("B64+scaled", "conv"),
         ("B128+scaled", "conv"),
         ("B128+scaled", "dwconv"),
         ("B128+scaled", "misc"),
     ],
 )
 def test_dsp48e2(name, engine, rng):
-    """B128 has three taps and the window."""
+    """B128 has three taps and the window; B64's padding has its zero point behind its registers."""
     for _ in range(6):
         compare(name, engine, int(rng.integers(1 << 30)))
 
@@ -121,7 +122,8 @@ def test_doubled_clock(engine, rng):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", ["B512", "B800", "B1024", "B1152", "B4096", "B128+table+channel+scaled"]
+    "name",
+    ["B512", "B800", "B1024", "B1152", "B4096", "B128+table+channel+scaled", "B1024+scaled"],
 )
 def test_doubled_clock_of_other_targets(name, rng):
     """With LEAKYRELU in blocks and without."""

@@ -91,11 +91,24 @@ def dot_products(m, number, low, high, weights, *, length, vendor, domain="sync"
     return totals
 
 
+def fill_members(rows):
+    """Return the members that make another value of rows of operands that are zero."""
+    return {"filled": In(rows), "fill": In(signed(8))}
+
+
+def begins_cascade(target, element):
+    """Return whether the block of an element of operands is the first one of a cascade."""
+    return element % latency.cascade_length(target) == 0
+
+
 class OperandDelay(wiring.Component):
     """Delay element ``i`` of operands by as many cycles as its block comes late in its cascade.
 
     Registers take what is a step's and hold it: what is idle does not switch, and tools make
     registers of them, which there are enough of, and not shift registers of LUTs.
+
+    Operands that are zero may become another value in the first register: its set pins make the
+    ones of it, where a choice is a LUT a bit.
 
     Parameters
     ----------
@@ -103,6 +116,8 @@ class OperandDelay(wiring.Component):
         Gives ICP.
     rows : :class:`int`
         Rows of ICP operands.
+    fills : :class:`bool`
+        Whether there are ``filled`` and ``fill``.
 
     Members
     -------
@@ -110,13 +125,15 @@ class OperandDelay(wiring.Component):
         Operands and delayed operands; elements that begin a cascade pass.
     step : ``In(1)``
         The operands at ``i`` are a step's.
+    filled, fill : ``In(rows)``, ``In(signed(8))``
+        The rows whose operands at ``i``, all zero, become ``fill``; those that pass do not.
     """
 
-    def __init__(self, target, *, rows):
-        self._target, self._rows = target, rows
+    def __init__(self, target, *, rows, fills=False):
+        self._target, self._rows, self._fills = target, rows, fills
         shape = (rows, target.input_channel_parallel)
         super().__init__({"i": In(signed(8)).array(*shape), "o": Out(signed(8)).array(*shape),
-                          "step": In(1)})
+                          "step": In(1), **(fill_members(rows) if fills else {})})
 
     def elaborate(self, platform):
         m = Module()
@@ -131,11 +148,24 @@ class OperandDelay(wiring.Component):
                 value = self.i[row][i]
                 for n in range(i % length):
                     late = Signal(signed(8), name=f"late{row}_{i}_{n}", reset_less=True)
-                    with m.If(steps[n]):
-                        m.d.sync += late.eq(value)
+                    if n == 0 and self._fills:
+                        self._load_or_fill(m, late, row, value)
+                    else:
+                        with m.If(steps[n]):
+                            m.d.sync += late.eq(value)
                     value = late
                 m.d.comb += self.o[row][i].eq(value)
         return m
+
+    def _load_or_fill(self, m, late, row, value):
+        """Load a first register in every cycle, as what comes holds: its set pin needs no enable.
+
+        With one, some tools make the pin's signal again for each of these registers.
+        """
+        m.d.sync += late.eq(value)
+        for bit in range(8):
+            with m.If(self.filled[row] & self.fill[bit]):
+                m.d.sync += late[bit].eq(1)
 
 
 class Cascades(wiring.Component):

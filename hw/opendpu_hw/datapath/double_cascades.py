@@ -29,6 +29,7 @@ from opendpu_hw.datapath.accumulators import SUM_WIDTH, sum_members
 from opendpu_hw.datapath.cascades import (
     accumulated,
     dot_products,
+    fill_members,
     joined,
     joined_registers,
     unpack,
@@ -64,6 +65,8 @@ class DoubleRateOperands(wiring.Component):
     ----------
     target : :class:`opendpu_arch.target.Target`
         Gives PP and ICP.
+    fills : :class:`bool`
+        Whether there are ``filled`` and ``fill``.
 
     Members
     -------
@@ -74,14 +77,17 @@ class DoubleRateOperands(wiring.Component):
     o : ``Out(signed(8)).array(PP / 2, ICP)``
         Two pixels each for :class:`DoubleRateCascades`: those of ``low`` fields, then of ``high``
         ones.
+    filled, fill : ``In(PP)``, ``In(signed(8))``
+        The rows whose inputs, all zero, become ``fill``.
     """
 
-    def __init__(self, target):
-        self._target = target
+    def __init__(self, target, *, fills=False):
+        self._target, self._fills = target, fills
         inputs = target.input_channel_parallel
         super().__init__({
             "i": In(signed(8)).array(target.pixel_parallel, inputs), "second": In(1),
             "o": Out(signed(8)).array(target.pixel_parallel // 2, inputs),
+            **(fill_members(target.pixel_parallel) if fills else {}),
         })
 
     def elaborate(self, platform):
@@ -91,6 +97,9 @@ class DoubleRateOperands(wiring.Component):
             pixel = 4 * (row // 2) + row % 2
             for i in range(self._target.input_channel_parallel):
                 value = Mux(self.second, self.i[pixel + 2][i], self.i[pixel][i])
+                if self._fills:         # all of it six inputs: a LUT a bit, as without
+                    filled = Mux(self.second, self.filled[pixel + 2], self.filled[pixel])
+                    value = value | Mux(filled, self.fill, 0)
                 for n in range(1 + first + i % length):
                     late = Signal(signed(8), name=f"late{row}_{i}_{n}", reset_less=True)
                     m.d[DOMAIN] += late.eq(value)

@@ -8,12 +8,12 @@ from amaranth.utils import ceil_log2
 
 from opendpu_arch import latency
 from opendpu_arch.extensions import Extension
-from opendpu_hw.datapath.cascades import OperandDelay
+from opendpu_hw.datapath.cascades import OperandDelay, begins_cascade
 from opendpu_hw.datapath.double_cascades import DoubleRateOperands, weights_late
 from opendpu_hw.datapath.lane import Lane
-from opendpu_hw.datapath.multiplexer import Multiplexers, choose
 from opendpu_hw.double_rate import Phase
 from opendpu_hw.engine.base import engine_members
+from opendpu_hw.engine.conv_operands import ConvOperands
 from opendpu_hw.engine.conv_plan import ConvPlanner
 from opendpu_hw.engine.conv_walk import ConvWalk
 from opendpu_hw.engine.conv_writer import ConvWriter
@@ -116,14 +116,15 @@ class Conv(wiring.Component):
         with m.If(self.abort):
             m.d.sync += walk.running.eq(0)
         s1 = walk.address(m)
-        reading, s2 = self._read_banks(m, s1)
-        s3 = self._operands(m, reading[-1], s2)
-        ended = self._sum(m, reading[-1], s3, writer)
+        operands = ConvOperands(self._target, filled_late=self._filled_late())
+        operands.connect(m, self.read, s1)
+        ended = self._sum(m, operands, writer)
         m.d.comb += [
             self.done.eq(order.done & ~self.abort),
-            self.active.eq(s3.step),
+            self.active.eq(operands.step),
             self.busy.eq(order.busy),
-            self.idle.eq(~walk.running & ~Cat(reading).any() & ~s3.step & ~ended.any()),
+            self.idle.eq(~walk.running & ~Cat(operands.reading).any() & ~operands.step
+                         & ~ended.any()),
         ]
         return m
 
@@ -154,106 +155,51 @@ class Conv(wiring.Component):
         ]
         return take
 
-    def _read_banks(self, m, s1):
-        """Stage 2: ask the banks; return whether they have been asked n cycles ago, and for what.
+    def _filled_late(self):
+        """Return the channels whose padding becomes the zero point behind the operands' registers.
 
-        What is known of the step is that of the step whose data are there.
+        With four rows and one clock none does: LUTs that choose among banks have room for it.
         """
-        banks, inputs = self._target.pixel_parallel, self._target.input_channel_parallel
-        m.d.comb += [
-            self.read.en.eq(s1.step),
-            self.read.group.eq(s1.group), self.read.turn.eq(s1.low[0]),
-            self.read.weight_addr.eq(s1.weight),
-        ]
-        for b in range(banks):
-            m.d.comb += self.read.addr[b].eq(Mux(b < s1.low, s1.next, s1.here))
-        known = data.StructLayout({
-            "first": 1, "last": 1, "low": range(banks), "pad": banks, "lanes": inputs,
-            **({"zero": signed(8)} if self._scaled else {})})
-        s2 = Signal(known, name="s1")
-        m.d.comb += [
-            s2.first.eq(s1.first), s2.last.eq(s1.last), s2.low.eq(s1.low), s2.pad.eq(s1.pad),
-            s2.lanes.eq(Cat(i + s1.invalid < inputs for i in range(inputs))),
-        ]
-        if self._scaled:
-            m.d.comb += s2.zero.eq(s1.zero)
-        reading = [s1.step]
-        for n in range(latency.BANK_READ):
-            later_step = Signal(name=f"s2_step_{n}")
-            later = Signal(known, name=f"s2_{n}", reset_less=True)
-            m.d.sync += later_step.eq(reading[-1])
-            with m.If(reading[-1]):
-                m.d.sync += later.eq(s2)
-            reading.append(later_step)
-            s2 = later
-        return reading, s2
+        channels = range(self._target.input_channel_parallel)
+        if self._vendor != "xilinx" or not self._scaled:
+            return []
+        if self._double_rate:
+            return list(channels)
+        if self._target.pixel_parallel == 4:
+            return []
+        return [i for i in channels if not begins_cascade(self._target, i)]
 
-    def _operands(self, m, s2_step, s2):
-        """Stage 3: operands, row p from bank low + p; the lowest bit of ``low`` is done."""
-        banks, inputs = self._target.pixel_parallel, self._target.input_channel_parallel
-        s3 = _Operands(banks, inputs)
-        m.d.sync += s3.step.eq(s2_step)
-        rotated = self.read.data
-        if banks == 4 and self._scaled:         # a LUT has both, these two ways and padding
-            rotated = [choose(s2.low[1:], [self.read.data[(p + low) % banks] for low in (0, 2)])
-                       for p in range(banks)]
-        elif banks > 2:
-            m.submodules.rotated = multiplexers = Multiplexers(
-                width=8 * inputs,
-                ways=[[(p + low) % banks for low in range(0, banks, 2)] for p in range(banks)])
-            m.d.comb += [
-                multiplexers.index.eq(s2.low[1:]),
-                *(i.eq(word) for i, word in zip(multiplexers.i, self.read.data, strict=True)),
-            ]
-            rotated = multiplexers.o
-        with m.If(s2_step):
-            m.d.sync += [s3.first.eq(s2.first), s3.last.eq(s2.last)]
-            for p in range(banks):
-                for i in range(inputs):
-                    byte = rotated[p][8 * i:8 * i + 8].as_signed()
-                    if self._scaled:
-                        byte = Mux(s2.pad[p], s2.zero, byte)
-                        m.d.sync += s3.x[p][i].eq(Mux(s2.lanes[i], byte, 0))
-                        continue
-                    m.d.sync += s3.x[p][i].eq(Mux(s2.pad[p] | ~s2.lanes[i], 0, byte))
-        return s3
-
-    def _sum(self, m, s2_step, s3, writer):
+    def _sum(self, m, operands, writer):
         """Sums, and what becomes of them: bias, scale, saturate; return where columns are."""
         target = self._target
-        banks, inputs = target.pixel_parallel, target.input_channel_parallel
+        inputs = target.input_channel_parallel
         waiting = latency.conv_sum(target)
         ended = Signal(waiting + latency.CONV_WRITE - 1)    # bit n: a column's last step came to
-        m.d.sync += ended.eq(Cat(s3.step & s3.last, ended))  # the array n + 1 cycles ago
+        m.d.sync += ended.eq(Cat(operands.step & operands.last, ended))  # array n + 1 cycles ago
         column = ended[waiting - 1:]
-        step, first, x = s3.step, s3.first, s3.x
-        weights_step = s2_step
+        step, first, x = operands.step, operands.first, operands.x
+        weights_step, lanes = operands.reading[-1], operands.lanes
         if self._vendor == "xilinx":
-            if self._double_rate:
-                m.submodules.phase = phase = Phase()
-                m.submodules.delay = delay = DoubleRateOperands(target)
-                m.d.comb += delay.second.eq(phase.second)
-                weights_step = self._later(m, s2_step, weights_late(target), "weights_step")
-            else:
-                m.submodules.delay = delay = OperandDelay(target, rows=banks)
-                m.d.comb += delay.step.eq(s3.step)
-            m.d.comb += [delay.i[p][i].eq(x[p][i]) for p in range(banks) for i in range(inputs)]
-            x = delay.o
+            x = self._delayed(m, operands)
             late = Signal(2 * (waiting - 1), reset_less=True)
-            m.d.sync += late.eq(Cat(s3.step, s3.first, late))
+            m.d.sync += late.eq(Cat(step, first, late))
             step, first = late[-2], late[-1]
+            if self._double_rate:
+                cycles = weights_late(target)
+                weights_step = self._later(m, weights_step, cycles, "weights_step")
+                lanes = self._later(m, lanes, cycles, "lanes", reset_less=True)
         for number in range(target.output_channel_parallel):
             lane = Lane(
                 target, vendor=self._vendor, double_rate=self._double_rate,
                 leaky_blocks=number < self._leaky_blocks, number=number)
             m.submodules[f"lane{number}"] = lane
             if hasattr(lane, "enter"):
-                m.d.comb += lane.enter.eq(s3.step)
+                m.d.comb += lane.enter.eq(operands.step)
             word = self.read.weights[number]
             for i in range(inputs):
                 w = Signal(signed(8), name=f"w{number}_{i}", reset_less=True)
                 with m.If(weights_step):
-                    m.d.sync += w.eq(word[8 * i:8 * i + 8])
+                    m.d.sync += w.eq(Mux(lanes[i], word[8 * i:8 * i + 8], 0))
                 m.d.comb += lane.w[i].eq(w)
                 m.d.comb += [lane.x[p][i].eq(row[i]) for p, row in enumerate(x)]
             m.d.comb += [
@@ -269,10 +215,27 @@ class Conv(wiring.Component):
             ended = Cat(ended, writer.scaling)
         return ended
 
+    def _delayed(self, m, operands):
+        """Return inputs as DSP blocks want them."""
+        fills = bool(self._filled_late())
+        if self._double_rate:
+            m.submodules.phase = phase = Phase()
+            m.submodules.delay = delay = DoubleRateOperands(self._target, fills=fills)
+            m.d.comb += delay.second.eq(phase.second)
+        else:
+            m.submodules.delay = delay = OperandDelay(
+                self._target, rows=self._target.pixel_parallel, fills=fills)
+            m.d.comb += delay.step.eq(operands.step)
+        m.d.comb += [delay.i[p][i].eq(x) for p, row in enumerate(operands.x)
+                     for i, x in enumerate(row)]
+        if fills:
+            m.d.comb += [delay.filled.eq(operands.padding), delay.fill.eq(operands.zero)]
+        return delay.o
+
     @staticmethod
-    def _later(m, value, cycles, name):
+    def _later(m, value, cycles, name, **how):
         for n in range(cycles):
-            later = Signal.like(value, name=f"{name}_{n}")
+            later = Signal.like(value, name=f"{name}_{n}", **how)
             m.d.sync += later.eq(value)
             value = later
         return value
@@ -325,13 +288,3 @@ class Conv(wiring.Component):
         m.d.comb += hazard.eq((writer.several >> new.group_in)[0]
                               | ((writer.pending >> new.group_in)[0] & touched.any()))
         return hazard
-
-
-class _Operands:
-    """Registers of a step's inputs, by row and channel, and what is known of the step."""
-
-    def __init__(self, rows, inputs):
-        self.step = Signal(name="s3_step")
-        self.first, self.last = Signal(name="s3_first"), Signal(name="s3_last")
-        self.x = [[Signal(signed(8), name=f"x{p}_{i}", reset_less=True) for i in range(inputs)]
-                  for p in range(rows)]

@@ -9,7 +9,7 @@ from amaranth.sim import Simulator
 from opendpu_arch import latency
 from opendpu_arch.target import Target
 from opendpu_hw.datapath.accumulators import Accumulators
-from opendpu_hw.datapath.cascades import Cascades, OperandDelay
+from opendpu_hw.datapath.cascades import Cascades, OperandDelay, begins_cascade
 from opendpu_hw.datapath.double_cascades import (
     DoubleRateCascades,
     DoubleRateOperands,
@@ -22,18 +22,26 @@ PERIOD = 1e-6
 
 
 class Steps:
-    """Columns of steps with operands; pauses between some steps."""
+    """Columns of steps with operands; pauses between some steps.
 
-    def __init__(self, target, rng, columns, *, extreme=False):
+    With ``fills`` some rows of a step have one value in all channels, which another register makes
+    of zeros: ``filled`` has those rows and that value, by step.
+    """
+
+    def __init__(self, target, rng, columns, *, extreme=False, fills=False):
         self.shape = target.pixel_parallel, target.input_channel_parallel
         values = -128, -127 if extreme else 128
-        self.steps, self.sums = [], []
+        self.steps, self.sums, self.filled = [], [], []
         for _ in range(columns):
             count = int(rng.integers(2, 5))
             x = rng.integers(*values, (count, *self.shape))
             w = rng.integers(*values, (count, self.shape[1]))
             if extreme and rng.random() < 0.3:
                 w = np.where(rng.random(w.shape) < 0.5, w, 127)
+            rows = rng.random((count, self.shape[0])) < (0.4 if fills else 0)
+            fill = rng.integers(-128, 128, count)
+            x = np.where(rows[..., None], fill[:, None, None], x)
+            self.filled += zip(rows, fill, strict=True)
             self.steps += [
                 (x[n], w[n], n == 0, n == count - 1, int(rng.random() < 0.1)) for n in range(count)
             ]
@@ -49,8 +57,11 @@ def late_by(m, signal, cycles):
     return signal
 
 
-def sums_of(target, steps, *, form):
-    """Feed steps a cycle each; return the sums of every column."""
+def sums_of(target, steps, *, form, fills=False):
+    """Feed steps a cycle each; return the sums of every column.
+
+    With ``fills`` rows that are filled come as zeros, but for channels that pass.
+    """
     m = Module()
     m.submodules.dut = dut = FORMS[form](target)
     step, first, last = Signal(), Signal(), Signal()
@@ -63,13 +74,15 @@ def sums_of(target, steps, *, form):
     w = [Signal(8, name=f"w{i}") for i in range(inputs)]
     waiting = weights_late(target) if form == "doubled" else 0
     m.d.comb += [dut.w[i].eq(late_by(m, w[i], waiting)) for i in range(inputs)]
+    zeroed = range(inputs) if fills else ()
     if form != "plain":
         if form == "doubled":
             m.submodules.phase = phase = Phase()
-            delay = DoubleRateOperands(target)
+            delay = DoubleRateOperands(target, fills=fills)
             m.d.comb += delay.second.eq(phase.second)
         else:
-            delay = OperandDelay(target, rows=pixels)
+            delay = OperandDelay(target, rows=pixels, fills=fills)
+            zeroed = [i for i in zeroed if not begins_cascade(target, i)]
         m.submodules.delay = delay
         late = Signal(2 * (total - 1))
         m.d.sync += late.eq(late << 2 | first << 1 | step)
@@ -92,11 +105,16 @@ def sums_of(target, steps, *, form):
 
     async def feed(ctx):
         await ctx.tick().repeat(2)  # the phase is known after the first edge of both clocks
-        for values, weights, is_first, is_last, pause in steps.steps:
+        for (values, weights, is_first, is_last, pause), (rows, fill) in zip(
+            steps.steps, steps.filled, strict=True
+        ):
             ctx.set(step, 1), ctx.set(first, is_first), ctx.set(last, is_last)
+            if fills:
+                ctx.set(delay.filled, sum(1 << p for p in range(pixels) if rows[p]))
+                ctx.set(delay.fill, int(fill))
             for p in range(pixels):
                 for i in range(inputs):
-                    ctx.set(x[p][i], int(values[p, i]))
+                    ctx.set(x[p][i], 0 if rows[p] and i in zeroed else int(values[p, i]))
             for i in range(inputs):
                 ctx.set(w[i], int(weights[i]))
             await cycle(ctx)
@@ -139,3 +157,16 @@ def test_the_largest_products_do_not_run_into_each_other(name, form, rng):
     target = Target.from_name(name)
     steps = Steps(target, rng, 6, extreme=True)
     assert sums_of(target, steps, form=form) == [list(s) for s in steps.sums]
+
+
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [("B64", "cascades"), ("B512", "cascades"), ("B1152", "cascades"), ("B128", "doubled"),
+     ("B1152", "doubled")],
+)  # fmt: skip
+def test_padding_becomes_the_zero_point_behind_the_operands_registers(name, form, rng):
+    """Rows, and what they are filled with, change from step to step; pauses between some."""
+    target = Target.from_name(name)
+    steps = Steps(target, rng, 6, fills=True)
+    assert any(rows.any() for rows, _ in steps.filled)
+    assert sums_of(target, steps, form=form, fills=True) == [list(s) for s in steps.sums]
