@@ -61,7 +61,7 @@ def measure(
     report.layers = [
         _layer(graph[layer_of.get(name, name)], name, weights, found[name])
         for name in names
-        if graph[name].kind != "data"
+        if graph[name].kind != "data" and name in found
     ]
     for name, _ in pairs:
         if name not in report.outputs_sqnr:

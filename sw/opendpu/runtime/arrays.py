@@ -108,6 +108,8 @@ def _checked(value: Any, slot: Slot, role: str) -> Array:
     tensor, own = slot.tensor, slot.dtype
     label = f"{role} {tensor.name!r}"
     array = buffers.view(value, own, label)
+    if array.dtype == np.bool_ and own == np.uint8:  # what XIR has in place of truth values
+        array = array.view(np.uint8)
     allowed = dict.fromkeys((own, np.dtype(np.float32)))
     if array.dtype not in allowed:
         raise TensorError(

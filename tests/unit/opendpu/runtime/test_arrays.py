@@ -2,9 +2,13 @@
 """Arrays that do not fit their tensors, and VART's float conversion."""
 
 import numpy as np
+import onnx
 import pytest
 
-from opendpu.runtime import Runner
+from opendpu.api import compile_graph
+from opendpu.frontend import load_onnx
+from opendpu.quantize import quantize
+from opendpu.runtime import GraphRunner, Runner
 from opendpu.runtime.arrays import fixed_to_float, float_to_fixed
 from opendpu_arch.errors import TensorError
 
@@ -92,3 +96,18 @@ def test_float_that_is_not_finite(runner):
     values[0, 0, 0, 0] = np.nan
     with pytest.raises(TensorError, match="input 'x_upload': float32 values are not all finite"):
         runner.execute_async([values], [good()])
+
+
+def test_truth_values_are_the_bytes_that_xir_has_for_them():
+    model = onnx.parser.parse_model("""
+        <ir_version: 8, opset_import: ["" : 17]>
+        g (bool[1, 4] mask, float[1, 4] x) => (float[1, 4] y) <float zero = {0.0}> {
+          y = Where(mask, x, zero)
+        }""")
+    values = np.float32([[1, 2, 3, 4]])
+    given = np.array([[True, False, True, False]])
+    quantized = quantize(load_onnx(model), {"mask": given, "x": values})
+    with GraphRunner(compile_graph(quantized, target="B512").graph) as runner:
+        names = [tensor.name for tensor in runner.get_input_tensors()]
+        (found,) = runner.run({n: given if "mask" in n else values for n in names}).values()
+    assert found.tolist() == [[1, 0, 3, 0]]
