@@ -87,11 +87,11 @@ def _is_anchor(
 def _stacks(node: onnx.NodeProto, shape_of: Callable[[str], Shape | None]) -> bool:
     """Return whether a node joins feature maps along an axis behind their columns."""
     shapes = [shape_of(name) or () for name in node.input]
-    (axis,) = (attribute.i for attribute in node.attribute if attribute.name == "axis")
-    rank = len(shapes[0])
+    axes = [attribute.i for attribute in node.attribute if attribute.name == "axis"]
+    rank = len(shapes[0]) if shapes else 0
     return (
         rank > MAP_RANKS[0]
-        and axis in (-1, rank - 1)
+        and axes in ([-1], [rank - 1])
         and len(shapes) > 1
         and all(len(shape) == rank and shape[-1] == 1 for shape in shapes)
     )

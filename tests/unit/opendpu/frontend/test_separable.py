@@ -11,6 +11,7 @@ from opendpu.compile_model import compile_graph
 from opendpu.frontend import load_onnx
 from opendpu.ops.session import Session
 from opendpu.quantize import quantize
+from opendpu_arch.errors import UnsupportedError
 
 CHANNELS = 6
 
@@ -174,3 +175,13 @@ def test_what_is_no_product(why):
 @pytest.mark.parametrize("size", [(5, 8), (3, 2)])
 def test_pairs_of_columns_that_change_places(size):
     check(rotated(size))
+
+
+def test_a_stack_of_columns_without_an_axis_is_refused() -> None:
+    nodes = [
+        helper.make_node("Unsqueeze", ["a", "place"], ["c"]),
+        helper.make_node("Concat", ["c", "c"], ["d"]),
+        helper.make_node("Squeeze", ["d", "place"], ["b"]),
+    ]
+    with pytest.raises(UnsupportedError, match=r"\(Concat\).*attribute 'axis' is missing"):
+        load_onnx(model(nodes, (4, 4), {"place": np.array([4])}))
