@@ -109,6 +109,8 @@ class Report:
         Signal to quantization noise of each float output of the network, dB; none where equal.
     measured_samples
         Samples that ``layers`` and ``outputs_sqnr`` were measured on.
+    measured_apart
+        Whether no scale, weight or bias was fitted to these: they are the last ones then.
     obstacles
         Why no DPU runs this; empty where one does.
     equalized, not_equalized
@@ -133,6 +135,7 @@ class Report:
     layers: Sequence[LayerReport] = ()
     outputs_sqnr: Mapping[str, float | None] = dataclasses.field(default_factory=dict)
     measured_samples: int = 0
+    measured_apart: bool = True
     obstacles: Sequence[str] = ()
     equalized: Sequence[str] = ()
     not_equalized: Mapping[str, str] = dataclasses.field(default_factory=dict)
