@@ -10,9 +10,6 @@ from opendpu.quantize.noise import SAMPLES
 from opendpu.quantize.report import Report
 from opendpu.quantize.samples import Samples
 
-FEW = 32
-"""Fewer samples than this, fitted to, are much nearer to the float network than others."""
-
 
 def fitted_samples(graph: Graph, samples: Samples, config: QuantizeConfig) -> int:
     """Return how many samples, from the first on, a deployable network is fitted to at most.
@@ -43,10 +40,4 @@ def first_measured(report: Report, samples: Samples, fitted: int) -> int:
     report.measured_apart = not fitted or samples.count - fitted >= SAMPLES
     if report.measured_apart:
         return samples.count - report.measured_samples if fitted else 0
-    if samples.count < FEW:
-        report.note(
-            "signal to noise is measured on samples that the network was fitted to, "
-            f"{samples.count} in all: on others it is less, at times by far; with hundreds, "
-            f"the last {SAMPLES} are only measured on"
-        )
     return 0

@@ -55,7 +55,9 @@ def test_the_report_measures_on_samples_that_nothing_was_fitted_to(count, option
     some = data["x"][-8:] if apart else data["x"][:8]
     assert report.outputs_sqnr["c"] == pytest.approx(measured(made.graph, some), abs=0.01)
     assert report.layers[-1].output_sqnr == pytest.approx(report.outputs_sqnr["c"], abs=0.01)
-    assert any("was fitted to" in note for note in report.notes) is (apart is False and count < 32)
+    assert any("was fitted to" in line for line in report.lines()) is (
+        apart is False and count < 32
+    )
     assert ("were fitted to" in page("net", report)) is (apart is False)
 
 
