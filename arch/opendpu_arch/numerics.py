@@ -268,9 +268,13 @@ def hard_sigmoid(x: IntArray, *, shift_bias: int, shift_cut: int) -> Int8Array:
     return saturate(shift_round(np.clip(line, 0, 1 << 32), shift_cut))
 
 
+GUARD_BITS = 2
+"""Bits that ELEW keeps of an input beyond those of its coarsest one."""
+
+
 def _guarded(x: IntArray, shift_read: int) -> Int64Array:
-    """Return ``floor(x * 4 / 2**shift_read)``: an ELEW input with its two guard bits."""
-    return (np.asarray(x, np.int64) << 2) >> shift_read
+    """Return ``floor(x * 4 / 2**shift_read)``: an ELEW input with its guard bits."""
+    return (np.asarray(x, np.int64) << GUARD_BITS) >> shift_read
 
 
 def eltwise_add(
@@ -281,7 +285,7 @@ def eltwise_add(
     F = 2**-S with S as in :func:`write_shift`. One to four inputs of one shape.
     """
     terms = [_guarded(x, s) for x, s in zip(inputs, shift_read, strict=True)]
-    y = shift_round(sum(terms[1:], terms[0]), write_shift(shift_write) + 2)
+    y = shift_round(sum(terms[1:], terms[0]), write_shift(shift_write) + GUARD_BITS)
     return saturate(np.maximum(y, 0) if relu else y)
 
 
@@ -293,7 +297,7 @@ def eltwise_mult(
     F as in :func:`eltwise_add`. Two inputs of one shape.
     """
     first, second = (_guarded(x, s) for x, s in zip(inputs, shift_read, strict=True))
-    y = shift_round(first * second, write_shift(shift_write) + 4)
+    y = shift_round(first * second, write_shift(shift_write) + 2 * GUARD_BITS)
     return saturate(np.maximum(y, 0) if relu else y)
 
 

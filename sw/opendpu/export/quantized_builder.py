@@ -21,9 +21,6 @@ from opendpu_arch.errors import UnsupportedError
 HARD_SIGMOID_FACTOR = 2731 / (1 << 14) * 6
 """What the DPU's one sixth is, over one sixth."""
 
-GUARD_BITS = 2
-"""Bits that terms of a sum have beyond the coarsest of them."""
-
 STORAGE = {8: (np.int8, np.uint8), 16: (np.int16, np.uint16), 32: (np.int32, np.uint32)}
 """Element types that hold as many bits, signed and unsigned."""
 
@@ -64,14 +61,12 @@ class QuantizedBuilder(OnnxBuilder):
         super().__init__(graph, opset=opset, batched=batched)
         self.form = form
         self.exact = exact
+        self.cuts = exact or not form.is_native
         self.pairs = pairs
         self.simulate = simulate
         self.values: dict[str, str] = {}
         """By node of the graph, the ONNX value of its result."""
         self._integers: dict[str, Output] = {}
-        self._users = graph.consumer_map()
-        self._guards: dict[str, float] = {}
-        """Of the sum that is added now, by term."""
         self._rounding = Rounding.PY3_ROUND if form.is_native else _usual_rounding(graph)
         """How the form's operators round."""
 
@@ -101,13 +96,9 @@ class QuantizedBuilder(OnnxBuilder):
         integers = self.initializer(arranged(quantized(value, found)))
         return self._native_dequantized(integers, found, axis)
 
-    def plain(self, name: str) -> str:
-        """Return the ONNX name of a result in the graph's order of axes."""
-        return self._guarded(name, super().plain(name))
-
-    def channels_first(self, name: str) -> str:
-        """Return the ONNX name of a feature map as NCHW."""
-        return self._guarded(name, super().channels_first(name))
+    def cut(self, value: str, point: int) -> str:
+        """Round down by our function, which front ends know."""
+        return self._round(DOWN, value, 2.0**-point)
 
     # Ops
 
@@ -121,9 +112,7 @@ class QuantizedBuilder(OnnxBuilder):
             raise UnsupportedError(
                 f"op {node.name!r} ({node.kind}) has no float kernel, so that ONNX cannot say it"
             )
-        self._guards = self._guarded_terms(node)
         operator.emit(self, node)
-        self._guards = {}
         factor = self._simulated(node)
         if factor != 1:
             value = self.values[node.name]
@@ -177,31 +166,13 @@ class QuantizedBuilder(OnnxBuilder):
             self._integers[node.name] = Output(made, first)
         self.bind(node, self._dequantized(made, found, axis), channels_first=first)
 
-    def _guarded_terms(self, node: Node) -> dict[str, float]:
-        """Return the grid that the DPU rounds terms of a sum down to, of those that are finer.
-
-        It has two bits more than the coarsest term.
-        """
-        terms = [self.graph[name] for name in node.inputs.get("input", ())]
-        exact = self.exact or not self.form.is_native
-        if not exact or node.kind != "add" or not self._is_quantized(node):
-            return {}
-        if not all(t.quantization.is_power_of_two for t in terms):
-            return {}
-        finest = min(term.fix_point for term in terms) + GUARD_BITS
-        return {t.name: 2.0**-finest for t in terms if t.fix_point > finest}
-
-    def _guarded(self, name: str, value: str) -> str:
-        scale = self._guards.get(name)
-        return value if scale is None else self._round(DOWN, value, scale)
-
     def _is_quantized(self, node: Node) -> bool:
         """Return whether an op is between quantized tensors, so that the DPU may have it."""
         terms = (self.graph[name] for name in node.inputs.get("input", ()))
-        users = list(self._users[node.name])
+        users = list(self.users[node.name])
         for user in list(users):
             if user.kind in operator_of(node).fuses:
-                users += self._users[user.name]
+                users += self.users[user.name]
         return all(t.kind == "fix" for t in terms) and any(user.kind == "fix" for user in users)
 
     def _bounded(self, value: str, node: Node) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from opendpu.ir import Node
+from opendpu.ops.cut import cut_terms
 from opendpu.ops.onnx_builder import OnnxBuilder
 from opendpu.ops.operator import Emit, Operator, register
 
@@ -40,10 +41,17 @@ def operands(builder: OnnxBuilder, node: Node, names: list[str]) -> tuple[list[s
 
 
 def folded(op_type: str) -> Emit:
-    """Return the kernel that joins all inputs by a function of two."""
+    """Return the kernel that joins all inputs by a function of two; of sums, cut as on the DPU."""
 
     def emit(builder: OnnxBuilder, node: Node) -> None:
-        given, first = operands(builder, node, node.inputs["input"])
+        names = node.inputs["input"]
+        given, first = operands(builder, node, names)
+        cuts = cut_terms(builder.graph, node, lambda: builder.users) if builder.cuts else {}
+        if cuts:
+            given = [
+                builder.cut(value, cuts[name]) if name in cuts else value
+                for name, value in zip(names, given, strict=True)
+            ]
         made = given[0]
         for other in given[1:]:
             made = builder.op(op_type, [made, other])

@@ -9,6 +9,7 @@ Integers that stand for real numbers are carried as float32, in which every kern
 """
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -75,6 +76,8 @@ class OnnxBuilder:
         """Outputs of the ONNX models that are part of this one, by call."""
         self.rounds = False
         """Whether quantizers here only round: what is between them is computed in float32."""
+        self.cuts = True
+        """Whether terms of the DPU's sums are cut as there."""
         self._limits: dict[str, tuple[int, int]] = {}
         self._plain: dict[str, str] = {}
         self._first: dict[str, str] = {}
@@ -223,6 +226,17 @@ class OnnxBuilder:
         if self.batched and target and target[0] == 1 and before.shape[:1] == (1,):
             target[0] = 0
         return self.op("Reshape", [name, self.integers(target)])
+
+    @functools.cached_property
+    def users(self) -> dict[str, list[Node]]:
+        """Readers of each node's result, by its name."""
+        return self.graph.consumer_map()
+
+    def cut(self, value: str, point: int) -> str:
+        """Add what rounds real numbers down to so many fractional bits; return its name."""
+        steps = self.op("Mul", [value, self.initializer(np.array(2.0**point, np.float32))])
+        unit = self.initializer(np.array(2.0**-point, np.float32))
+        return self.op("Mul", [self.op("Floor", [steps]), unit])
 
     def model(self, outputs: Iterable[str]) -> onnx.ModelProto:
         """Return the model with these ONNX values as outputs."""

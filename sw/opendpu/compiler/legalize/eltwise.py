@@ -7,10 +7,9 @@ from opendpu.compiler.legalize.context import feature_shape
 from opendpu.compiler.legalize.refusal import Refusal
 from opendpu.compiler.legalize.registry import Call, legalizes
 from opendpu.ir import Node
+from opendpu_arch.numerics import GUARD_BITS
 
 PAIR = 2
-GUARD = 2
-"""Bits that an addition keeps beyond the coarsest of its inputs."""
 TYPES = {"add": "ADD", "sub": "SUB", "mul": "MUL"}
 
 
@@ -109,14 +108,15 @@ def _with_constant(call: Call, constants: list[str]) -> str:
 
 def _plus(call: Call, feature: Node, constant: Node, values: list[int]) -> str:
     """Make a sum with a constant, whose bits beyond the guard are cut as those of an input."""
-    at, finest = point_of(constant), point_of(feature) + GUARD
+    at, finest = point_of(constant), point_of(feature) + GUARD_BITS
     if at > finest:
         values = [v >> (at - finest) for v in values]
         at = finest
-    if at + GUARD < point_of(feature):
+    if at + GUARD_BITS < point_of(feature):
         raise Refusal(
             f'DPU only supports a "fix_point"({at}) of the constant "{constant.name}" at most '
-            f"{GUARD} below that of the feature map, {point_of(feature)}; a finer one lifts it",
+            f"{GUARD_BITS} below that of the feature map, {point_of(feature)}; a finer one lifts "
+            "it",
             "XCOM_UNSUPPORT_QUANTIZATION",
         )
     return affine(call, feature.name, bias=values, bias_point=at)

@@ -15,10 +15,8 @@ from opendpu.ops.onnx_builder import OnnxBuilder
 from opendpu.ops.operator import Operator, register
 from opendpu_arch.errors import UnsupportedError
 from opendpu_arch.isa import Engine
-from opendpu_arch.numerics import HARD_SIGMOID_FACTOR, shift_round
+from opendpu_arch.numerics import GUARD_BITS, HARD_SIGMOID_FACTOR, shift_round
 
-GUARD = 2
-"""Bits that an addition keeps of an input beyond those of the coarsest one."""
 SIGMOID_BITS = 14
 """Fractional bits of the factor of hard-sigmoid."""
 
@@ -51,7 +49,7 @@ def eltwise(builder: OnnxBuilder, node: Node) -> None:
     bind(builder, node, made, "RELU", channels_first=first)
 
 
-def _sum(values: list[Exact], points: list[int], point: int, *, guard: float = GUARD) -> Exact:
+def _sum(values: list[Exact], points: list[int], point: int, *, guard: float = GUARD_BITS) -> Exact:
     """Return the sum in units of the result.
 
     Inputs that need the same shift are added before it.

@@ -7,6 +7,7 @@ import numpy as np
 
 from opendpu.ir import Array, FloatGraph, Graph, Node, QuantizedGraph
 from opendpu.ops.cost import macs
+from opendpu.ops.cut import cut, cut_terms
 from opendpu.ops.formats import fake_quantize
 from opendpu.ops.session import Session
 from opendpu.quantize.corrections.bias import bias_change
@@ -63,6 +64,8 @@ class Simulation:
             for name, array in wanted.items()
         }
         self._kernels: dict[tuple[object, ...], Session] = {}
+        self._users: dict[str, list[Node]] | None = None
+        self._constants: dict[tuple[str, int], tuple[Array, Array]] = {}
 
     def run(self, quantized: QuantizedGraph, base: State | None) -> State:
         """Return the results of a graph, with those of ``base`` where nothing differs."""
@@ -93,6 +96,7 @@ class Simulation:
         """Return the result of one op, with its bias corrected."""
         bias = graph[node.inputs[b][0]] if is_layer(node) and (
             b := parameters_of(node).bias) in node.inputs and node.inputs[b] else None  # fmt: skip
+        results = self._cut(graph, node, results)
         session = self._kernel(graph, node, results)
         given = {n: results[n] for n in session.inputs}
         if self.batched:
@@ -109,6 +113,30 @@ class Simulation:
             mean.add(array)
             array += bias_change(graph, node, self.means[node.name] - mean.value)
         return array
+
+    def _cut(self, graph: Graph, node: Node, results: Mapping[str, Array]) -> Mapping[str, Array]:
+        """Return results with terms of a sum as the DPU adds them."""
+        cuts = cut_terms(graph, node, lambda: self._readers(graph))
+        if not cuts:
+            return results
+        made = {name: self._cut_once(graph, name, results[name], at) for name, at in cuts.items()}
+        return {name: results[name] for name in node.sources()} | made
+
+    def _cut_once(self, graph: Graph, name: str, array: Array, point: int) -> Array:
+        """Return an array cut; of the same constant the same array, so that its kernel stays."""
+        if not _is_constant(graph, graph[name]):
+            return cut(array, point)
+        before, made = self._constants.get((name, point), (None, None))
+        if made is None or before is not array:
+            made = cut(array, point)
+            self._constants[name, point] = array, made
+        return made
+
+    def _readers(self, graph: Graph) -> dict[str, list[Node]]:
+        """Return the readers of results: the same kinds of ops in all graphs."""
+        if self._users is None:
+            self._users = graph.consumer_map()
+        return self._users
 
     def _kernel(self, graph: Graph, node: Node, results: Mapping[str, Array]) -> Session:
         """Return the session of one op without its bias; it is made once for the same constants."""

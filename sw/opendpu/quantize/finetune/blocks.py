@@ -2,9 +2,11 @@
 """What is finetuned at a time: a layer, and what is computed behind it element by element."""
 
 import dataclasses
+from collections.abc import Mapping
 
 from opendpu.ir import FloatGraph, Node, QuantizedGraph
 from opendpu.ops import operator_of
+from opendpu.ops.cut import cut_terms
 from opendpu.quantize.layers import is_layer, parameters_of
 
 LAYERS = (
@@ -40,6 +42,8 @@ class Block:
     bias: Node | None
     tail: tuple[Node, ...]
     others: tuple[str, ...]
+    cuts: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    """Fix points that the DPU cuts terms of the tail's sums to, by ``fix``."""
 
     @property
     def compared(self) -> str:
@@ -108,7 +112,10 @@ class _Finder:
                 break
             tail, others = tail + more, others + read
         weights, *bias = constants
-        return Block(layer, weights, bias[0] if bias else None, tuple(tail), tuple(others))
+        cuts: dict[str, int] = {}
+        for node in tail:
+            cuts |= cut_terms(graph, node, lambda: users)
+        return Block(layer, weights, bias[0] if bias else None, tuple(tail), tuple(others), cuts)
 
     def _is_known(self, fix: Node) -> bool:
         """Return whether the float network has what a ``fix`` rounds."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from opendpu.ops.cut import cut
 from opendpu.quantize.finetune.blocks import Block
 from opendpu.quantize.finetune.forward import ForwardPass
 from opendpu.quantize.finetune.rows import Form, Indices, at, inputs_at, positions
@@ -76,6 +77,7 @@ def collect(
         wanted = floating.result(block.compared, number)
         linear = floating.result(block.layer.name, number)
         others = {name: quantized.result(name, number) for name in block.others}
+        others |= {n: cut(others[n], at) for n, at in block.cuts.items() if n in others}
         one = (len(wanted) // count, *wanted.shape[1:])
         size = int(np.prod(one[:-1]))
         for start in range(0, count, TOGETHER):

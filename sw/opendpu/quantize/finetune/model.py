@@ -62,6 +62,8 @@ class BlockModel:
         values = {**examples.others, self._block.layer.name: made}
         for node in self._block.tail:
             given = [values[name] for name in node.inputs["input"]]
+            if node.kind == "add" and exact:
+                given = self._cut(node, given)
             values[node.name] = self._computed(node, given, exact=exact)
         return values[self._block.tail[-1].name if self._block.tail else self._block.layer.name]
 
@@ -88,6 +90,14 @@ class BlockModel:
             return (made / 6.0 + 0.5).clip(0.0, 1.0)
         assert kind == "leaky-relu", kind
         return self._library.where(made >= 0, made, made * float(node.attrs["alpha"]))
+
+    def _cut(self, node: Node, given: list[Tensor]) -> list[Tensor]:
+        """Return the terms of a sum without the bits that the DPU drops."""
+        scales = [2.0 ** self._block.cuts.get(name, 0) for name in node.inputs["input"]]
+        return [
+            self._library.floor(one * scale) / scale if name in self._block.cuts else one
+            for name, one, scale in zip(node.inputs["input"], given, scales, strict=True)
+        ]
 
     def _on_grid(self, made: Tensor, fix: Node, *, exact: bool) -> Tensor:
         """Return numbers as a ``fix`` makes them, or saturated only."""

@@ -42,7 +42,8 @@ def refit(
 def with_plain_constants(quantized: Graph) -> Graph:
     """Return a graph that computes the same, with constants in place of the ``fix`` behind them.
 
-    They are on its grid already; sessions need not round them once more into another copy.
+    They are on its grid already; sessions need not round them once more into another copy. They
+    keep its quantization, which sums go by.
     """
     result = quantized.copy()
     for node in quantized:
@@ -51,7 +52,7 @@ def with_plain_constants(quantized: Graph) -> Graph:
         source = quantized[node.inputs["input"][0]]
         if source.value is not None:
             result.nodes[node.name] = dataclasses.replace(
-                source, name=node.name, inputs={}, attrs=dict(source.attrs)
+                source, name=node.name, type=node.type, inputs={}, attrs=dict(source.attrs)
             )
     return result
 

@@ -57,8 +57,8 @@ def add(op: Op, inputs: Sequence[Array]) -> Array:
     coarse = min(points)
     total: Array = np.zeros((), np.int64)
     for values, point in zip(inputs, points, strict=True):
-        total = total + ((values.astype(np.int64) << 2) >> (point - coarse))
-    right = coarse - fix_point_of(op.get_output_tensor()) + 2
+        total = total + ((values.astype(np.int64) << numerics.GUARD_BITS) >> (point - coarse))
+    right = coarse - fix_point_of(op.get_output_tensor()) + numerics.GUARD_BITS
     result = numerics.shift_round(total, right)
     relu = op.has_attr("nonlinear") and op.get_attr("nonlinear") == "RELU"
     return numerics.saturate(np.maximum(result, 0) if relu else result)
