@@ -84,7 +84,7 @@ class Session:
                 )
             operator.emit(builder, graph[name])
         self._name = graph.name
-        self._outputs = {name: _output(builder, name, known) for name in self.keep}
+        self._outputs = _apart(builder, {n: _output(builder, n, known) for n in self.keep})
         names = dict.fromkeys(o.name for o in self._outputs.values())
         self._names = list(names)
         self._fed = builder.fed
@@ -141,6 +141,19 @@ def _output(builder: OnnxBuilder, name: str, inside: set[str]) -> Output:
     if name in inside and builder.constant(name) is None:
         return builder.output(name)
     return Output(builder.op("Identity", [builder.plain(name)]), False)
+
+
+def _apart(builder: OnnxBuilder, outputs: dict[str, Output]) -> dict[str, Output]:
+    """Return the outputs, those that other operators read as results of their own.
+
+    Where onnxruntime moves transposes behind operators that read an output, it forgets the output.
+    """
+    read = {name for node in builder.nodes for name in node.input}
+    return {
+        name: Output(builder.op("Identity", [out.name]), out.channels_first)
+        if out.name in read else out
+        for name, out in outputs.items()
+    }  # fmt: skip
 
 
 def _open(
