@@ -38,6 +38,5 @@ def first_measured(report: Report, samples: Samples, fitted: int) -> int:
     """
     report.measured_samples = min(samples.count, SAMPLES)
     report.measured_apart = not fitted or samples.count - fitted >= SAMPLES
-    if report.measured_apart:
-        return samples.count - report.measured_samples if fitted else 0
-    return 0
+    apart = fitted and report.measured_apart
+    return samples.count - report.measured_samples if apart else 0

@@ -53,7 +53,7 @@ def test_none_splits_the_network_and_proposes_hard(folder: pathlib.Path) -> None
     assert found.exit_code == 0, found.output
     assert f"note: {PROPOSAL}" in found.stdout.splitlines()
     report = json.loads(compiled(folder, "--json").stdout)
-    assert PROPOSAL in report["quantization"]["notes"]
+    assert report["quantization"]["notes"] == [PROPOSAL]
     assert "the DPU has no" in " ".join(report["on_cpu"].values())
 
 
