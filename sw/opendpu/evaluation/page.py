@@ -19,6 +19,9 @@ th { color: #666; font-weight: 600 } code { font-size: 12px }
 svg { max-width: 100% } li { margin: 4px 0 } .bad { color: #b03030 }
 """
 
+FITTED = " that scales, weights or biases were fitted to: others have more noise"
+"""What samples are where none were left to measure on."""
+
 WORST = 20
 """Layers of the list of the most harmful ones."""
 
@@ -65,7 +68,7 @@ def _outputs(report: Report) -> Markup | None:
     ]
     text = (
         f"Signal to quantization noise, quantized network against float network, on "
-        f"{report.measured_samples} samples."
+        f"{report.measured_samples} samples{'' if report.measured_apart else FITTED}."
     )
     heads = ("output", "signal to noise", "")
     return joined((element("h2", "Outputs"), element("p", text), table(heads, rows)))

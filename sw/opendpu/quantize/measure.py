@@ -12,8 +12,9 @@ from opendpu.ir.types import FLOAT32
 from opendpu.ops.formats import fake_quantize
 from opendpu.ops.session import Session
 from opendpu.quantize.executor import evaluate
+from opendpu.quantize.fitted import first_measured
 from opendpu.quantize.layers import parameters_of
-from opendpu.quantize.noise import SAMPLES, energy, ratio_of, sqnrs
+from opendpu.quantize.noise import energy, ratio_of, sqnrs
 from opendpu.quantize.observers.histogram import Histogram
 from opendpu.quantize.observers.observed import Observed
 from opendpu.quantize.placement.groups import ScaleGroups
@@ -38,13 +39,15 @@ def measure(
     samples: Samples,
     *,
     batch: int,
+    fitted: int = 0,
 ) -> None:
     """Write into a report how every tensor was quantized and what it costs.
 
-    ``reference`` is the network as it came, ``graph`` the float one that ``quantized`` was made of.
+    ``reference`` is the network as it came, ``graph`` the float one that ``quantized`` was made of;
+    ``fitted`` is how many of the samples, the first ones, it was fitted to.
     """
     report.tensors = [*_results(quantized, groups, observed), *_constants(graph, quantized, groups)]
-    report.measured_samples = min(samples.count, SAMPLES)
+    start = first_measured(report, samples, fitted)
     names = [name for name in groups.names if graph[name].value is None]
     plain = with_plain_constants(quantized)
     results = [(name, fix_name(name)) for name in names]
@@ -54,8 +57,9 @@ def measure(
         if reference[name].type.dtype == FLOAT32
     ]
     found, report.outputs_sqnr = sqnrs(
-        [(graph, results), (reference, pairs)], plain, samples, batch=batch
-    )
+        [(graph, results), (reference, pairs)], plain, samples, batch=batch,
+        start=start, stop=start + report.measured_samples,
+    )  # fmt: skip
     weights = {tensor.layer: tensor.sqnr for tensor in report.tensors if tensor.role == "weights"}
     layer_of = {result: layer for layer, result in groups.results.items()}
     report.layers = [

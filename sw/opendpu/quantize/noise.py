@@ -31,12 +31,14 @@ def sqnrs(
     samples: Samples,
     *,
     batch: int,
+    start: int = 0,
     stop: int = SAMPLES,
 ) -> list[dict[str, float | None]]:
     """Return the signal of ops of several graphs to what those of another give instead, in dB.
 
     None stands for no noise. Ops whose shape depends on the data, so that there is nothing to
     compare, are left out. The other graph is computed once for all, and at most two at a time.
+    Samples are those from ``start`` to ``stop``.
     """
     others = list(dict.fromkeys(second for _, pairs in compared for _, second in pairs))
     wanted_of = [list(dict.fromkeys(name for name, _ in pairs)) for _, pairs in compared]
@@ -47,10 +49,10 @@ def sqnrs(
     sums = [Energies(pairs) for _, pairs in compared]
     passes = []
     for number, (graph, names) in enumerate(both):
-        one = evaluate(graph, names, samples, batch=size, stop=stop)
+        one = evaluate(graph, names, samples, batch=size, start=start, stop=stop)
         weights = sum(node.value.nbytes for node in graph if node.value is not None)
         passes.append(set_aside(one) if number or weights > MUCH_WEIGHTS else one)
-    for _, found in evaluate(other, others, samples, batch=size, stop=stop):
+    for _, found in evaluate(other, others, samples, batch=size, start=start, stop=stop):
         for energies, one in zip(sums, passes, strict=True):
             if energies.pairs:
                 energies.add(next(one)[1], found)

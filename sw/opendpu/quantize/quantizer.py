@@ -15,6 +15,7 @@ from opendpu.quantize.corrections.bias import add_biases, correct_biases, sample
 from opendpu.quantize.corrections.refine import refine
 from opendpu.quantize.equalization import equalize_channels
 from opendpu.quantize.finetune import correct_weights, finetune
+from opendpu.quantize.fitted import fitted_samples
 from opendpu.quantize.measure import measure
 from opendpu.quantize.placement.groups import Demands
 from opendpu.quantize.placement.insert import insert
@@ -173,7 +174,11 @@ def quantize_with_report(
         correct_biases(result, observed.means, samples, count, progress)
     _trained(result, graph, samples, config, report, show)
     progress.say("measuring what quantization costs")
-    measure(report, reference, graph, result, groups, observed, samples, batch=config.batch)
+    fitted = 0 if report.obstacles else fitted_samples(graph, samples, config)
+    measure(
+        report, reference, graph, result, groups, observed, samples, batch=config.batch,
+        fitted=fitted,
+    )  # fmt: skip
     return Quantized(result, report, graph)
 
 

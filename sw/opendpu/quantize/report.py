@@ -6,6 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+FEW_FITTED = 32
+"""Fewer samples than this, fitted to, may be far nearer to the float network than others."""
+
 
 @dataclasses.dataclass(frozen=True)
 class TensorHistogram:
@@ -109,6 +112,8 @@ class Report:
         Signal to quantization noise of each float output of the network, dB; none where equal.
     measured_samples
         Samples that ``layers`` and ``outputs_sqnr`` were measured on.
+    measured_apart
+        Whether no scale, weight or bias was fitted to these: they are the last ones then.
     obstacles
         Why no DPU runs this; empty where one does.
     equalized, not_equalized
@@ -133,6 +138,7 @@ class Report:
     layers: Sequence[LayerReport] = ()
     outputs_sqnr: Mapping[str, float | None] = dataclasses.field(default_factory=dict)
     measured_samples: int = 0
+    measured_apart: bool = True
     obstacles: Sequence[str] = ()
     equalized: Sequence[str] = ()
     not_equalized: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -174,6 +180,11 @@ class Report:
                 f"; least signal to noise of that: {known[worst]:.1f} dB, {worst!r}"
             )  # fmt: skip
             found.append(f"softmax and LayerNorm in parts on the DPU: {len(self.tabulated)}{least}")
+        if not self.measured_apart and self.samples < FEW_FITTED:
+            found.append(
+                "signal to noise is measured on samples that the network was fitted to, "
+                f"{self.samples} in all: on others it is less, at times by far"
+            )
         return found + [f"note: {text}" for text in self.notes]
 
 

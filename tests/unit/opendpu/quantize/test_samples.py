@@ -56,7 +56,8 @@ def test_remarks_are_in_the_report():
     assert report.notes == [
         "calibrated with 2 samples only; 100 to 1000 tell the ranges of tensors"
     ]
-    assert report.lines() == [f"note: {report.notes[0]}"]
+    assert report.lines()[-1] == f"note: {report.notes[0]}"
+    assert "2 in all" in report.lines()[0]
 
 
 def test_magnitudes_that_no_fix_point_has():
