@@ -9,7 +9,7 @@ from proof import Refuted, check, mutated, prove
 
 from opendpu_arch.target import Target
 from opendpu_hw.datapath import cascades, packed_multiply
-from opendpu_hw.memory import banks
+from opendpu_hw.memory import banks, image_bank_use
 from opendpu_hw.memory.ports import BankRead, BankWrite, ConvRead, ConvWrite, RowRead, RowWrite
 
 
@@ -67,23 +67,30 @@ class Ports(wiring.Component):
         return m
 
 
-def test_ports_of_banks():
+def test_ports_of_banks(monkeypatch):
+    def ports(module):
+        monkeypatch.setattr(banks, "ImageBankUse", module.ImageBankUse)
+        return Ports(banks)
+
     faults = [
         (
-            "load_clash[number % 2].append(l_write & computed)",
-            "load_clash[number % 2].append(l_write & c_write)",
+            "self.load_refused = self._load_writes & self._computed",
+            "self.load_refused = self._load_writes & self._conv_writes",
         ),
         (
-            "save_clash[number % 2].append(s_read & taken)",
-            "save_clash[number % 2].append(s_read & taken & ~m_on_b)",
+            "self.save_refused = self._save_reads & taken",
+            "self.save_refused = self._save_reads & taken & ~self._misc_on_b",
         ),
         (
-            "read_clash.append(m_read & conv_reads & write)",
-            "read_clash.append(m_read & conv_reads & c_write)",
+            "self.misc_read_refused = self._misc_reads & conv_reads & self._write",
+            "self.misc_read_refused = self._misc_reads & conv_reads & self._conv_writes",
         ),
-        ("write_clash.append(c_write & m_write)", "write_clash.append(m_write)"),
+        (
+            "self.misc_write_refused = self._conv_writes & self._misc_writes",
+            "self.misc_write_refused = self._misc_writes",
+        ),
     ]
-    check(Ports, banks, faults, cycles=1, memories=False)
+    check(ports, image_bank_use, faults, cycles=1, memories=False)
 
 
 class TwoProducts(wiring.Component):
