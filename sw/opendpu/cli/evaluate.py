@@ -9,9 +9,8 @@ import typer
 
 from opendpu.calibration.preprocessing import Preprocessing
 from opendpu.cli.app import InputShapes, InputValues, JsonFlag, app, errors_in_one_line
-from opendpu.cli.input_values import input_values
+from opendpu.cli.input_values import input_shapes, input_values
 from opendpu.cli.progress import progress
-from opendpu.compiler.options import Options
 from opendpu.data_sets import Evaluation
 from opendpu.data_sets import evaluate as evaluate_data_set
 from opendpu.data_sets.evaluate import CALIBRATION, progress_path
@@ -82,7 +81,7 @@ def evaluate(
                 model, data, metric=metric, function=function, target=target, device=device,
                 hardware=hardware, hardware_samples=rtl, calibration=calibration, limit=samples,
                 preprocessing=preprocessing,
-                input_shapes=Options().with_input_shapes(input_shape or ()).input_shape,
+                input_shapes=input_shapes(input_shape),
                 input_values=input_values(input_value), progress=resume, workers=workers, ray=ray,
                 show=show,
             )  # fmt: skip

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Option ``--input-value``: what inputs of a model always are."""
+"""Options ``--input-shape`` and ``--input-value``: sizes of inputs, and what they always are."""
 
 import pathlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
+from opendpu.compiler.options import Options
 from opendpu.frontend.input_values import OPTION
 from opendpu.ir import Array
 from opendpu.runtime import feeds
@@ -13,6 +14,17 @@ from opendpu_arch.errors import TensorError, UnsupportedError
 
 FILES = (".npy", ".npz")
 _WORDS = {"true": True, "false": False}
+
+
+def input_shapes(texts: Iterable[str] | None) -> Mapping[str, tuple[int, ...]]:
+    """Return the shapes in texts ``NAME=1,3,224,224`` by name.
+
+    Raises
+    ------
+    UnsupportedError
+        A text has another form.
+    """
+    return Options().with_input_shapes(texts or ()).input_shape
 
 
 def input_values(texts: Iterable[str] | None) -> dict[str, Array]:

@@ -16,9 +16,8 @@ from opendpu.cli.app import (
     app,
     errors_in_one_line,
 )
-from opendpu.cli.input_values import input_values
+from opendpu.cli.input_values import input_shapes, input_values
 from opendpu.cli.progress import progress
-from opendpu.compiler.options import Options
 from opendpu.inspect import FORMATS, check_format, write_files
 from opendpu.inspect.text import summary_lines
 from opendpu.quantize import check_substitution
@@ -67,7 +66,7 @@ def inspect_model(
         raise UnsupportedError("--format draws into a folder: say which (--output DIR)")
     if output is not None:
         outputs.check_folder(output)
-    shapes = Options().with_input_shapes(input_shape or ()).input_shape
+    shapes = input_shapes(input_shape)
     values = input_values(input_value)
     with progress(f"inspecting {file.name}") as show:
         found = api.inspect(

@@ -28,7 +28,7 @@ from opendpu.cli.image_options import (
     SampleLimit,
     Scale,
 )
-from opendpu.cli.input_values import input_values
+from opendpu.cli.input_values import input_shapes, input_values
 from opendpu.cli.progress import progress
 from opendpu.cli.quantize_summary import as_json, summary
 from opendpu.cli.quantizer_options import (
@@ -56,7 +56,6 @@ from opendpu.cli.quantizer_options import (
     Sensitivity,
     Settings,
 )
-from opendpu.compiler.options import Options
 from opendpu.quantize.config import FinetuneConfig, QuantizeConfig
 from opendpu.quantize.settings import override, with_settings
 from opendpu_arch import outputs
@@ -133,7 +132,7 @@ def quantize(
             sensitivity=sensitivity, dump=dump,
             check=None if check is None else api.find_target(check),
             onnx_libraries=onnx_library or (), requantize=requantize, show=show,
-            input_shapes=Options().with_input_shapes(input_shape or ()).input_shape,
+            input_shapes=input_shapes(input_shape),
             input_values=values,
         )  # fmt: skip
     text = json.dumps(as_json(found)) if json_wanted else summary(found)

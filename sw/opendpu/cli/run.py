@@ -13,7 +13,7 @@ from opendpu.calibration.preprocessing import Channels, Preprocessing
 from opendpu.cli import run_image
 from opendpu.cli.app import File, app, errors_in_one_line
 from opendpu.cli.image_options import Crop, ImageChannels, Mean, Resize, Scale
-from opendpu.cli.input_values import input_values
+from opendpu.cli.input_values import input_shapes, input_values
 from opendpu.cli.run_options import (
     ArrayLayout,
     Device,
@@ -30,7 +30,6 @@ from opendpu.cli.run_options import (
     TargetOfDevice,
     Top,
 )
-from opendpu.compiler.options import Options
 from opendpu.runtime import feeds, npz
 from opendpu_arch import outputs
 from opendpu_arch.errors import UnsupportedError
@@ -73,7 +72,7 @@ def run(
             ),
             calibration=calibration, device=device, memory=memory,
             target=api.find_target(target) if target else None,
-            input_shapes=Options().with_input_shapes(input_shape or ()).input_shape,
+            input_shapes=input_shapes(input_shape),
             input_values=input_values(input_value),
         )  # fmt: skip
         return

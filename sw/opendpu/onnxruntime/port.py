@@ -10,6 +10,12 @@ import numpy as np
 from opendpu.ir import SCALARS, Array, FloatGraph
 
 
+def dtype_of(declared: Any) -> np.dtype[Any]:
+    """Return the element type of what onnxruntime says of an input: ``tensor(float)``."""
+    kind = declared.type.removeprefix("tensor(").removesuffix(")")
+    return np.dtype({"float": "float32", "double": "float64"}.get(kind, kind))
+
+
 @dataclasses.dataclass(frozen=True)
 class Port:
     """An input or output: the ONNX axis of each axis of the runner's array, and the ONNX type.

@@ -16,6 +16,7 @@ from opendpu.onnxruntime import compiled_model, context
 from opendpu.onnxruntime.binding import IOBinding
 from opendpu.onnxruntime.executable import Executable, executable
 from opendpu.onnxruntime.options import PROVIDER, ProviderOptions
+from opendpu.onnxruntime.port import dtype_of
 from opendpu.onnxruntime.running import Session
 from opendpu.onnxruntime.sizes import NotWorthItError
 from opendpu_arch.errors import DPUError, ModelFormatError, TensorError
@@ -257,8 +258,7 @@ def _array(port: Any, value: Any) -> Array:
     """Return an input in the type that the model has; lists of numbers become that."""
     if isinstance(value, onnxruntime.OrtValue):
         value = value.numpy()
-    kind = port.type.removeprefix("tensor(").removesuffix(")")
-    wanted = np.dtype({"float": "float32", "double": "float64"}.get(kind, kind))
+    wanted = dtype_of(port)
     array = value if isinstance(value, np.ndarray) else np.asarray(value, wanted)
     if array.dtype != wanted:
         raise TensorError(f"input {port.name!r} is {array.dtype}, but must be {wanted}")

@@ -13,6 +13,7 @@ import onnxruntime
 from opendpu.frontend.binding import OPEN, OpenSizesError, Sizes
 from opendpu.ir import Array
 from opendpu.onnxruntime.identity import Model
+from opendpu.onnxruntime.port import dtype_of
 from opendpu_arch.errors import DPUError
 
 TOLERANCE = 1e-3
@@ -101,8 +102,7 @@ def _has_batch(one: Any) -> bool:
 def _random(rng: np.random.Generator, one: Any) -> Array:
     """Return two samples of an input."""
     shape = [2, *one.shape[1:]] if _has_batch(one) else list(one.shape)
-    kind = one.type.removeprefix("tensor(").removesuffix(")")
-    dtype = np.dtype({"float": "float32", "double": "float64"}.get(kind, kind))
+    dtype = dtype_of(one)
     if dtype.kind in "iub":
         return rng.integers(0, 2, shape).astype(dtype)
     found: Array = rng.standard_normal(shape).astype(dtype)

@@ -104,12 +104,12 @@ class Call:
         """Return an NHWC result in the order that the node has."""
         return channels_first(self.b, value) if self.first else value
 
-    def spatial(self, name: str, default: list[int] | None = None) -> tuple[int, ...]:
+    def spatial(self, name: str) -> tuple[int, ...]:
         """Return rows and columns of an attribute with four entries; the others must be 1.
 
-        Of one with five, depth is in front of them.
+        Of one with five, depth is in front of them. Missing ones are 1, as many as strides.
         """
-        found = self.attr(name) or default or [1, 1, 1, 1]
+        found = self.attr(name) or [1] * len(self.attr("strides") or range(4))
         batch, *rest = found
         *places, channels = rest if not self.first else (*rest[1:], rest[0])
         if batch != 1 or channels != 1:

@@ -8,7 +8,6 @@ from opendpu.frontend.tensorflow.ops import (
     reducing,
     shaping,
     values,
-    volumes,
     windows,
 )
 
@@ -19,6 +18,5 @@ __all__ = [
     "reducing",
     "shaping",
     "values",
-    "volumes",
     "windows",
 ]

@@ -8,15 +8,12 @@ from opendpu.frontend.channels_last.axes import known_shape, ordered, reshaped
 from opendpu.frontend.refusal import Refusal
 from opendpu.frontend.tensorflow.registry import Call, handles
 
-HWIO = (3, 2, 0, 1)
-"""Order of the axes of TensorFlow's weights in ONNX's; of transposed convolutions too."""
 
-
-@handles("Conv2D")
+@handles("Conv2D", "Conv3D")
 def conv(call: Call) -> str:
-    """Weights are HWIO."""
+    """Weights are HWIO, or DHWIO."""
     return call.back(convolution.conv(
-        call.b, call.feature(), ordered(call.b, call.input(1), HWIO), name=call.name,
+        call.b, call.feature(), _weights(call, call.input(1)), name=call.name,
         padding=call.padding(), stride=call.spatial("strides"), dilation=call.spatial("dilations"),
     ))  # fmt: skip
 
@@ -31,22 +28,28 @@ def depthwise_conv(call: Call) -> str:
     ))  # fmt: skip
 
 
-@handles("Conv2DBackpropInput")
+@handles("Conv2DBackpropInput", "Conv3DBackpropInputV2")
 def transposed_conv(call: Call) -> str:
-    """Inputs are the shape of the result, weights HWOI, and the feature map."""
+    """Inputs are the shape of the result, weights HWOI or DHWOI, and the feature map."""
     size = call.integers(0, "sizes")
     made = convolution.transposed_conv(
-        call.b, call.feature(2), ordered(call.b, call.input(1), HWIO), name=call.name,
-        size=size[2:4] if call.first else size[1:3], padding=call.padding(),
+        call.b, call.feature(2), _weights(call, call.input(1)), name=call.name,
+        size=size[2:] if call.first else size[1:-1], padding=call.padding(),
         stride=call.spatial("strides"), dilation=call.spatial("dilations"),
     )  # fmt: skip
     return call.back(made)
 
 
-@handles("MaxPool", "AvgPool")
+def _weights(call: Call, weights: str) -> str:
+    """Return weights with the axes in ONNX's order, the places of a kernel last."""
+    rank = len(known_shape(call.b, weights))
+    return ordered(call.b, weights, (rank - 1, rank - 2, *range(rank - 2)))
+
+
+@handles("MaxPool", "AvgPool", "MaxPool3D", "AvgPool3D")
 def pool(call: Call) -> str:
     """Padding does not count in means."""
-    kind = "MaxPool" if call.node.op == "MaxPool" else "AveragePool"
+    kind = "MaxPool" if call.node.op.startswith("MaxPool") else "AveragePool"
     return call.back(convolution.pool(
         call.b, kind, call.feature(), name=call.name, kernel=call.spatial("ksize"),
         stride=call.spatial("strides"), padding=call.padding(),
@@ -157,7 +160,7 @@ def _dilated(call: Call, block: list[int], crops: np.ndarray) -> str | None:
         return None
     weights = call.lookup(inner.inputs[1])
     if inner.op == "Conv2D":
-        weights = ordered(call.b, weights, HWIO)
+        weights = _weights(call, weights)
     else:
         weights = convolution.depthwise_weights(call.b, weights)
     (top, bottom), (left, right) = pads.tolist()
