@@ -12,7 +12,7 @@ from opendpu.ir import SCALARS, Array, FloatGraph
 
 def dtype_of(declared: Any) -> np.dtype[Any]:
     """Return the element type of what onnxruntime says of an input: ``tensor(float)``."""
-    kind = declared.type.removeprefix("tensor(").removesuffix(")")
+    kind = str(declared.type).removeprefix("tensor(").removesuffix(")")
     return np.dtype({"float": "float32", "double": "float64"}.get(kind, kind))
 
 
