@@ -5,7 +5,7 @@ BIN   := .venv/bin
 STAMP := .venv/.opendpu-setup
 JOBS  ?= 2
 
-.PHONY: help setup demo test test-all test-tensorflow lint docs synth synth-check synth-size synth-clocks fmax clean
+.PHONY: help setup demo test test-all test-tensorflow lint docs setup-tensorflow synth synth-check synth-size synth-clocks fmax clean
 
 help: ## Say what there is
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -37,6 +37,7 @@ $(TF)/.opendpu-setup: $(STAMP) pyproject.toml
 		".[tensorflow,keras2,tensorboard]" "pytest>=8.3" "pytest-timeout>=2.3" "pytest-xdist>=3.6" "hypothesis>=6.100" "ai-edge-litert>=2.1,<3"
 	@touch $@
 
+setup-tensorflow: $(TF)/.opendpu-setup
 test-tensorflow: $(TF)/.opendpu-setup ## Run the tests that need TensorFlow, in an environment of their own
 	@$(TF)/bin/python -m pytest -q -n $(JOBS) --dist worksteal $(TF_TESTS)
 

@@ -12,8 +12,9 @@ from opendpu.frontend.single_node import Dialect, RefusedError
 from opendpu.ops.foreign import DEFAULT_DOMAINS
 from opendpu_arch.errors import ModelFormatError, UnsupportedError
 
-OLDEST_OPSET = 7
-"""First operator set that the handlers know; the last is the newest that onnxruntime runs."""
+FIRST_OPSET, OLDEST_OPSET = 1, 7
+"""ONNX's first operator set, and the first that the handlers know: :mod:`opendpu.frontend.upgrade`
+makes that of older ones. The last is the newest that onnxruntime runs."""
 
 
 LAGGING = {
@@ -39,7 +40,7 @@ def opsets_of(label: str, model: onnx.ModelProto) -> dict[str, int]:
     ModelFormatError
         The model has nodes of ONNX's own operator set, but does not say of which version.
     UnsupportedError
-        The version is too old or too new.
+        There is no such version, or it is too new.
     """
     found = {
         "" if item.domain in DEFAULT_DOMAINS else item.domain: int(item.version)
@@ -60,7 +61,7 @@ def opsets_of(label: str, model: onnx.ModelProto) -> dict[str, int]:
             found[""] = limit
     if not OLDEST_OPSET <= found[""] <= newest:
         raise UnsupportedError(
-            f"{label} uses ONNX operator set {opset}, but {OLDEST_OPSET} to {newest} are supported"
+            f"{label} uses ONNX operator set {opset}, but {FIRST_OPSET} to {newest} are supported"
         )
     return found
 

@@ -36,6 +36,7 @@ from opendpu.frontend.separable import separated
 from opendpu.frontend.single_node import Dialect, dtype_of, shape_of
 from opendpu.frontend.stacks import unstacked
 from opendpu.frontend.unfused import unfused
+from opendpu.frontend.upgrade import upgraded
 from opendpu.ir import Array, TensorType
 from opendpu.ops.quantizing import QUANTIZERS
 from opendpu_arch.errors import ModelFormatError
@@ -117,7 +118,7 @@ def read(
         The operator set, inputs that are no tensors, or free dimensions without a size.
     """
     own, proto, folder = read_model(model)
-    proto = sequence_first(unfused(without_qonnx(spelled_out(proto))))
+    proto = sequence_first(unfused(without_qonnx(spelled_out(upgraded(proto)))))
     if any_scale or requantize is not Requantize.NO:
         proto = expanded(proto)
     label = label or own
