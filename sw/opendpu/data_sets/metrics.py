@@ -12,6 +12,8 @@ from opendpu.ir import Array
 from opendpu_arch.errors import TensorError, UnsupportedError
 
 METRICS = ("top1", "top5", "map", "miou", "custom")
+VOID = 255
+"""What maps of classes have where there is none."""
 THRESHOLDS = tuple(float(x) for x in np.arange(0.5, 0.96, 0.05).round(2))
 """Overlaps over which ``map`` is the mean, as COCO's."""
 
@@ -34,7 +36,11 @@ class Metric(Protocol):
 
 
 class TopK:
-    """Share of samples whose class is among the ``k`` highest outputs."""
+    """Share of samples whose class is among the ``k`` highest scores.
+
+    Scores are the first output with several numbers a sample. A network that has none may give
+    the class itself, an integer.
+    """
 
     label = "labels"
 
@@ -43,14 +49,26 @@ class TopK:
 
     def count(self, outputs: Sequence[Array], labels: Array) -> Counts:
         """Count the samples that are right."""
-        scores = outputs[0].reshape(len(labels), -1)
-        best = np.argsort(-scores, axis=1, kind="stable")[:, : self.k]
+        best = self._best([output.reshape(len(labels), -1) for output in outputs])
         right = (best == _classes(labels)[:, None]).any(axis=1)
         return {"right": int(right.sum()), "samples": len(labels)}
 
     def figure(self, counts: Sequence[Counts]) -> float:
         """Return the share."""
         return float(sum(c["right"] for c in counts) / max(sum(c["samples"] for c in counts), 1))
+
+    def _best(self, rows: Sequence[Array]) -> Array:
+        """Return the classes that come first, for each sample."""
+        for scores in rows:
+            if scores.shape[1] > 1:
+                return np.argsort(-scores, axis=1, kind="stable")[:, : self.k]
+        for numbers in rows:
+            if numbers.dtype.kind in "iu" and numbers.shape[1] == 1:
+                return numbers
+        raise TensorError(
+            f"metric 'top{self.k}' takes an output with the scores of classes, or the class as an "
+            "integer, but every output has one real number a sample: use metric 'custom'"
+        )
 
 
 def _classes(labels: Array) -> Array:
@@ -79,16 +97,20 @@ def _classes(labels: Array) -> Array:
 class MeanIoU:
     """Mean over classes of intersection over union; classes along the output's last axis.
 
-    Negative labels count for nothing.
+    An output of integers that has the size of the labels is the classes themselves; 255 is then
+    no class. Negative labels count for nothing.
     """
 
     label = "labels"
 
     def count(self, outputs: Sequence[Array], labels: Array) -> Counts:
         """Count pixels by right class and found class."""
-        scores = outputs[0]
-        classes = scores.shape[-1]
-        found, right = scores.argmax(-1).reshape(-1), np.asarray(labels).reshape(-1)
+        scores, right = outputs[0], np.asarray(labels).reshape(-1)
+        if scores.dtype.kind in "iu" and scores.size == right.size:
+            found, right = scores.reshape(-1), np.where(right == VOID, -1, right)
+            classes = int(max(scores.max(initial=0), right.max(initial=0))) + 1
+        else:
+            found, classes = scores.argmax(-1).reshape(-1), scores.shape[-1]
         if found.shape != right.shape:
             raise TensorError(
                 f"labels have shape {np.shape(labels)}, but the output has {scores.shape}: for "
@@ -103,7 +125,10 @@ class MeanIoU:
         """Return the mean over the classes that occur."""
         if not counts:
             return 0.0
-        table = np.sum([np.array(c["table"]) for c in counts], axis=0)
+        classes = max(len(c["table"]) for c in counts)
+        table = np.zeros((classes, classes), np.int64)
+        for part in counts:
+            table[: len(part["table"]), : len(part["table"])] += np.array(part["table"])
         both = np.diag(table)
         union = table.sum(0) + table.sum(1) - both
         return float((both[union > 0] / union[union > 0]).mean()) if (union > 0).any() else 0.0

@@ -35,6 +35,7 @@ from opendpu.frontend.requantizing import Requantize, requantized
 from opendpu.frontend.separable import separated
 from opendpu.frontend.single_node import Dialect, dtype_of, shape_of
 from opendpu.frontend.stacks import unstacked
+from opendpu.frontend.traditional_ml import without_traditional_ml
 from opendpu.frontend.unfused import unfused
 from opendpu.frontend.upgrade import upgraded
 from opendpu.ir import Array, TensorType
@@ -118,6 +119,7 @@ def read(
         The operator set, inputs that are no tensors, or free dimensions without a size.
     """
     own, proto, folder = read_model(model)
+    proto, notes = without_traditional_ml(proto)
     proto = sequence_first(unfused(without_qonnx(spelled_out(upgraded(proto)))))
     if any_scale or requantize is not Requantize.NO:
         proto = expanded(proto)
@@ -175,7 +177,7 @@ def read(
         bound=bound,
         quantized=any(node.op_type in QUANTIZERS for node in given),
         declared=precision.declared if precision else {},
-        notes=_notes(count, other_precision=precision is not None),
+        notes=notes + _notes(count, other_precision=precision is not None),
     )
 
 

@@ -30,6 +30,34 @@ def test_classification(rng, size):
     )
 
 
+def test_scores_need_not_be_the_first_output(rng):
+    """As scikit-learn's converter writes them: the class, then a number for each."""
+    scores, labels = rng.normal(size=(40, 9)), rng.integers(9, size=40)
+    outputs = [scores.argmax(1)[:, None] + 100, scores]
+    counts = metric_of("top1").count(outputs, labels)
+    assert counts["right"] == (scores.argmax(1) == labels).sum()
+
+
+@pytest.mark.parametrize("shape", [(40,), (40, 1)])
+def test_a_network_may_give_the_class(rng, shape):
+    found, labels = rng.integers(9, size=40), rng.integers(9, size=40)
+    counts = metric_of("top1").count([found.reshape(shape)], labels)
+    assert counts == {"right": (found == labels).sum(), "samples": 40}
+
+
+def test_one_real_number_is_no_class(rng):
+    with pytest.raises(TensorError, match="every output has one real number a sample"):
+        metric_of("top1").count([rng.normal(size=(4, 1))], np.arange(4))
+
+
+@pytest.mark.parametrize("size", [1, 4])
+def test_segmentation_by_classes(rng, size):
+    found, labels = rng.integers(3, size=(4, 5, 6, 1)), rng.integers(3, size=(4, 5, 6))
+    void = rng.random(labels.shape) < 0.2
+    got = in_parts(metric_of("miou"), found, np.where(void, 255, labels), size)
+    assert got == pytest.approx(jaccard_score(labels[~void], found[..., 0][~void], average="macro"))
+
+
 @pytest.mark.parametrize("size", [1, 4])
 def test_segmentation(rng, size):
     scores, labels = rng.normal(size=(4, 5, 6, 3)), rng.integers(3, size=(4, 5, 6))

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators of ``ai.onnx.ml``, which scikit-learn's converter writes, in ONNX's own.
+
+What scales numbers before a network, and linear models, have counterparts. Lists of dictionaries
+(``ZipMap``), a number for each class, are the tensor that they are made of. The others stay, and
+are the CPU's.
+"""
+
+import numpy as np
+import onnx
+
+from opendpu.frontend.node_writer import NodeWriter, Rule, rewritten
+
+DOMAIN = "ai.onnx.ml"
+DICTIONARIES = "ZipMap"
+DICTIONARIES_NOTE = (
+    "output {name!r} is a list of dictionaries in the file (ZipMap), a number for each of "
+    "{classes}: here it is the tensor of these numbers"
+)
+CLASSES_SHOWN = 4
+ACTIVATIONS = {b"NONE": None, b"LOGISTIC": "Sigmoid", b"SOFTMAX": "Softmax"}
+"""``post_transform`` of linear models: operators that compute it; others stay."""
+
+
+def without_traditional_ml(model: onnx.ModelProto) -> tuple[onnx.ModelProto, list[str]]:
+    """Return a model with ONNX's own operators where they do the same, and what was changed.
+
+    A model that has none is returned as it is. What is changed is a sentence each, of outputs
+    that are something else than the file says.
+    """
+    made = rewritten(model, lambda node: RULES.get(node.op_type) if node.domain == DOMAIN else None)
+    if made is model:
+        return model, []
+    zipped = {node.output[0]: node for node in model.graph.node if _is_dictionaries(node)}
+    notes = []
+    for item in made.graph.output:
+        if item.name in zipped:
+            item.ClearField("type")
+            found = _classes(zipped[item.name])
+            notes.append(DICTIONARIES_NOTE.format(name=item.name, classes=found))
+    return made, notes
+
+
+def _is_dictionaries(node: onnx.NodeProto) -> bool:
+    return node.domain == DOMAIN and node.op_type == DICTIONARIES and bool(node.output)
+
+
+def _classes(node: onnx.NodeProto) -> str:
+    """Return the keys of the dictionaries, or the first of many."""
+    keys: list[str] = []
+    for item in node.attribute:
+        keys += [str(number) for number in item.ints]
+        keys += [repr(text.decode("utf-8", "replace")) for text in item.strings]
+    more = ", …" if len(keys) > CLASSES_SHOWN else ""
+    return f"{', '.join(keys[:CLASSES_SHOWN])}{more}"
+
+
+def _floats(writer: NodeWriter) -> str:
+    return writer.op("Cast", writer.given(0), to=onnx.TensorProto.FLOAT)
+
+
+def _scaler(writer: NodeWriter) -> list[onnx.NodeProto]:
+    """An offset, then a factor: one for all numbers of a row, or one for each."""
+    offset, scale = (np.array(writer.attrs[name], np.float32) for name in ("offset", "scale"))
+    moved = writer.op("Sub", _floats(writer), writer.constant(offset))
+    writer.op("Mul", moved, writer.constant(scale))
+    return writer.end()
+
+
+def _binarizer(writer: NodeWriter) -> list[onnx.NodeProto]:
+    above = writer.op("Greater", _floats(writer), writer.constant(writer.attrs.get("threshold", 0)))
+    writer.op("Cast", above, to=onnx.TensorProto.FLOAT)
+    return writer.end()
+
+
+def _linear_regressor(writer: NodeWriter) -> list[onnx.NodeProto] | None:
+    """A dense layer, a row of coefficients for each target."""
+    targets = int(writer.attrs.get("targets", 1))
+    activation = ACTIVATIONS[writer.attrs.get("post_transform", b"NONE")]
+    weights = np.array(writer.attrs["coefficients"], np.float32).reshape(targets, -1)
+    bias = np.array(writer.attrs.get("intercepts", [0.0]), np.float32)
+    product = writer.op("MatMul", _floats(writer), writer.constant(weights.T.copy()))
+    result = writer.op("Add", product, writer.constant(bias))
+    if activation:
+        writer.op(activation, result)
+    return writer.end()
+
+
+def _dictionaries(writer: NodeWriter) -> list[onnx.NodeProto]:
+    writer.op("Identity", writer.given(0))
+    return writer.end()
+
+
+RULES: dict[str, Rule] = {
+    "Binarizer": _binarizer, "LinearRegressor": _linear_regressor, "Scaler": _scaler,
+    DICTIONARIES: _dictionaries,
+}  # fmt: skip
