@@ -49,7 +49,11 @@ def remark(
     if any(ratio is not None and ratio < LOW_SQNR for ratio in report.outputs_sqnr.values()):
         _remark_vanished(report)
         _remark_channels(report, samples)
-    saturated = {t.name: t.saturation for t in report.tensors if t.saturation > MUCH_SATURATION}
+    saturated = {
+        t.name: t.saturation
+        for t in report.tensors
+        if t.saturation > MUCH_SATURATION and t.name not in groups.meant
+    }
     if saturated:
         worst = max(saturated, key=lambda name: saturated[name])
         report.note(

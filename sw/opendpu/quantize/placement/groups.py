@@ -33,7 +33,7 @@ class Demands:
     same
         Ops that need the scale of another one.
     saturating
-        Those of them that are meant to saturate: what they are has no part in the scale.
+        Ops that are meant to saturate: what they are has no part in the scale of others.
     floating
         Ops that stay in float, with the reason.
     """
@@ -67,6 +67,8 @@ class ScaleGroups:
         By layer, the tensor that it is rounded to: its own, or its activation's.
     saturating
         Tensors that have no part in the scale of their group.
+    meant
+        Those that saturate because they are made to: these, and those that need a fine scale.
     """
 
     names: list[str]
@@ -74,6 +76,7 @@ class ScaleGroups:
     lower_bounds: dict[str, int]
     results: dict[str, str]
     saturating: frozenset[str] = frozenset()
+    meant: frozenset[str] = frozenset()
 
     @functools.cached_property
     def members(self) -> dict[str, list[str]]:
@@ -122,7 +125,8 @@ def find_groups(
         if is_layer(node) and node.name not in floating
     }
     bounds = _lower_bounds(graph, group, apart, demands.least)
-    return ScaleGroups(names, group, bounds, results, frozenset(demands.saturating))
+    meant = frozenset(demands.saturating | demands.least.keys())
+    return ScaleGroups(names, group, bounds, results, frozenset(demands.saturating), meant)
 
 
 def _has_scale(node: Node) -> bool:

@@ -90,7 +90,9 @@ def softmax(parts: Parts, computed: ComputedMask | None = None, largest: float =
     if mask is not None:
         difference = _lowered(parts, mask, "kept", difference)
     point, offset = FINE if math.log(count) + FURTHER <= FINE[1] + 2 ** (7 - FINE[0]) else COARSE
-    logarithms = _logarithms(parts, parts.add("exp", "exp", shape, [difference]), offset)
+    exps = parts.add("exp", "exp", shape, [difference])
+    parts.demands.saturating.add(exps)  # that of the largest score: 1, for which 127/128 does
+    logarithms = _logarithms(parts, exps, offset)
     terms = [*([seen, less] if largest < COARSE_SCORES else [difference]), *logarithms]
     assert len(terms) <= MAX_TERMS
     logarithm = parts.add("logarithm", "add", shape, terms)

@@ -295,6 +295,14 @@ def test_the_report_names_them() -> None:
     assert any("in parts" in line and "dB, 'op'" in line for line in found.lines())
 
 
+def test_parts_that_are_made_to_saturate_are_no_remark() -> None:
+    """Of each sum of a row all but what lies between 1 and 4 is cut off."""
+    report = quantize_with_report(rows_of(64), {"x": logits(64)}, TABLES).report
+    parts = {tensor.name: tensor.saturation for tensor in report.tensors}
+    assert max(part for name, part in parts.items() if "sums" in name) > 0.1
+    assert not any("saturate for more than" in note for note in report.notes)
+
+
 @pytest.mark.parametrize("axis", [1, 2])
 def test_a_softmax_of_another_axis_is_one_of_rows(axis):
     """As attention that mixes its heads has it: the heads are last."""
