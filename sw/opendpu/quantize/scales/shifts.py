@@ -42,6 +42,9 @@ ROOM = 4
 SHIFT_READ = _values(isa.ElewInit, "shift_read")
 """Values of ``shift_read`` = input - smallest input, of an elementwise addition."""
 
+SHIFT_WRITE = 15
+"""Bits by which results of elementwise instructions go to the left at most (``shift_write``)."""
+
 
 def make_legal(
     graph: Graph,
@@ -54,7 +57,8 @@ def make_legal(
     """Return the quantizations of weights and biases by constant, after making all of them legal.
 
     ``fix_points`` of activations are lowered in place where a layer's result cannot be that fine:
-    the accumulator has no more fractional bits than input and weights together. ``weights`` are
+    the accumulator has no more fractional bits than input and weights together. So are those of
+    sums and products next to nothing beside what they are made of. ``weights`` are
     by layer, as good as they can be alone; ``biases`` are the specifications of biases. ``known``
     keeps what suits a bias whatever the fix points are, for further calls with the same graph.
 
@@ -188,9 +192,14 @@ def _lower(
             limit = sum(fix_points[name] for name in sources) - SHIFT_CUT[0]
             changed |= _limit(groups, fix_points, node.name, limit)
         if node.kind == "add" and sources:
-            limit = min(fix_points[name] for name in sources) + SHIFT_READ[-1]
+            coarsest = min(fix_points[name] for name in sources)
             for name in sources:
-                changed |= _limit(groups, fix_points, name, limit)
+                changed |= _limit(groups, fix_points, name, coarsest + SHIFT_READ[-1])
+            if node.name in fix_points:
+                changed |= _limit(groups, fix_points, node.name, coarsest + SHIFT_WRITE)
+        if node.kind == "mul" and len(sources) == 2 and node.name in fix_points:
+            limit = sum(fix_points[name] for name in sources) + SHIFT_WRITE
+            changed |= _limit(groups, fix_points, node.name, limit)
     return changed
 
 

@@ -55,3 +55,24 @@ def test_layers_without_bias_have_weights_as_fine_as_others(scale):
     graph = made.done("cr")
     found = quantize_with_report(graph, samples(16)).report
     assert found.outputs_sqnr["cr"] > 25
+
+
+@pytest.mark.parametrize("kind", ["add", "mul"])
+def test_results_that_are_next_to_nothing_have_scales_near_those_of_inputs(kind):
+    """As differences of the scores of an attention that was not trained."""
+    net = Net()
+    for name in ("a", "b"):
+        net.conv(name, "x", 8)
+    net["b_w"].value = -net["a_w"].value * np.float32(1 + 2.0**-22)
+    net["b_b"].value = -net["a_b"].value
+    if kind == "mul":  # both are above zero within a thousandth only
+        net["b_b"].value = net["b_b"].value + np.float32(1e-3)
+        net.put("b2", "relu", ["b"])
+        net.put("a2", "relu", ["a"])
+    ends = {"add": ["a", "b"], "mul": ["a2", "b2"]}[kind]
+    net.put("y", kind, ends)
+    net.conv("z", "y", 8)
+    made = quantize(net.done("z"), samples(16), cross_layer=False, weight_correction=False)
+    points = [made[f"{name}_fix"].fix_point for name in ends]
+    least = min(points) if kind == "add" else sum(points)
+    assert made["y_fix"].fix_point <= least + 15
