@@ -77,7 +77,8 @@ def refine(
     """Return better fix points of activations.
 
     Group by group, from the inputs on, one bit less and one bit more are tried; what lowers the
-    relative squared error of the network's quantized results stays. The biases of ``layers`` are
+    relative squared error of the network's quantized results stays, if it does so on the even and
+    on the odd samples: what only some samples gain by is chance. The biases of ``layers`` are
     corrected in every trial, as they will be in the end. ``note`` is told what is left out: large
     networks get trials where they are likeliest to change something. Inputs of the network do not
     get so fine that samples are beyond their range: programs convert them, and most let them wrap.
@@ -124,7 +125,7 @@ def refine(
             except GraphError:
                 continue
             found = simulation.run(refit(state.graph, graph, tried, known), state)
-            if found.error < GAIN * state.error:
+            if found.is_better(state, GAIN):
                 best, state = trial, found
                 break
     return best

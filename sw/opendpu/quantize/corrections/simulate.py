@@ -15,17 +15,33 @@ from opendpu.quantize.layers import is_layer, parameters_of
 from opendpu.quantize.observers.mean import Mean
 from opendpu.quantize.placement.insert import fix_name
 
+HALVES = 2
+"""Parts of the samples that errors are told of apart: every second sample is of the same part."""
+
 ONE_THREAD_MACS = 1 << 24
 """Layers up to this size are computed by one thread: there are many of them, one at a time."""
 
 
 class State:
-    """A quantized graph, the results of its ops, and the error of the network's results."""
+    """A quantized graph, the results of its ops, and the error of the network's results.
+
+    ``errors`` are those of the even samples and of the odd ones, relative to the energy of all.
+    """
 
     def __init__(self, graph: QuantizedGraph) -> None:
         self.graph = graph
         self.results: dict[str, Array] = {}
-        self.error = 0.0
+        self.errors: Array = np.zeros(HALVES)
+
+    def is_better(self, other: "State", part: float) -> bool:
+        """Return whether the error is below that part of another's, and falls in both halves.
+
+        A change that only some of the samples like is one that others may pay for.
+        """
+        if self.errors.sum() >= part * other.errors.sum():
+            return False
+        judged = other.errors > 0  # a single sample is no half
+        return bool((self.errors[judged] < other.errors[judged]).all())
 
 
 class Simulation:
@@ -89,7 +105,9 @@ class Simulation:
                 results[node.name] = self._computed(quantized, node, results)
         for name, wanted in self.wanted.items():
             difference = results[fix_name(name)] - wanted
-            state.error += float(np.square(difference, dtype=np.float64).sum()) / self._energy[name]
+            for half in range(HALVES):
+                noise = np.square(difference[half::HALVES], dtype=np.float64).sum()
+                state.errors[half] += noise / self._energy[name]
         return state
 
     def _computed(self, graph: Graph, node: Node, results: Mapping[str, Array]) -> Array:
