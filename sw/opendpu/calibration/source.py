@@ -53,7 +53,7 @@ def read_calibration(
 ) -> Data:
     """Return the samples of an ``.npz`` or ``.npy`` file, of a folder of images, or of one image.
 
-    ``limit`` is how many are taken at most. An ``.npy`` file is the only input.
+    ``limit`` is how many are taken at most. A single array is the only input, whatever its name.
 
     Raises
     ------
@@ -66,14 +66,14 @@ def read_calibration(
     if _has_images(pathlib.Path(path)):
         return Folder.of(path, graph, preprocessing, limit=limit)
     arrays = _arrays(path)
-    if feeds.ONLY_INPUT in arrays:
-        names = [node.name for node in graph if node.kind == "data"]
-        if len(names) != 1:
-            raise TensorError(
-                f"{os.fspath(path)} holds one array, but graph {graph.name!r} has {len(names)} "
-                f"inputs: {', '.join(names)}"
-            )
-        arrays = {names[0]: arrays[feeds.ONLY_INPUT]}
+    names = [node.name for node in graph if node.kind == "data"]
+    if feeds.ONLY_INPUT in arrays and len(names) != 1:
+        raise TensorError(
+            f"{os.fspath(path)} holds one array, but graph {graph.name!r} has {len(names)} "
+            f"inputs: {', '.join(names)}"
+        )
+    if len(arrays) == len(names) == 1:
+        arrays = {names[0]: next(iter(arrays.values()))}
     return {name: array if limit is None else array[:limit] for name, array in arrays.items()}
 
 

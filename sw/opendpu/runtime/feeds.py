@@ -16,6 +16,8 @@ from xir import Tensor
 
 ONLY_INPUT = ""
 """Stands for the name of a model's only input."""
+WITHOUT_NAME = "arr_0"
+"""What numpy calls the first array of an ``.npz`` file that was given no name."""
 _NPY_MAGIC = b"\x93NUMPY"
 
 
@@ -31,7 +33,9 @@ class Layout(enum.StrEnum):
 
 
 def read(path: str | os.PathLike[str]) -> dict[str, Array]:
-    """Return the arrays of an ``.npz`` file, or that of an ``.npy`` file as :data:`ONLY_INPUT`.
+    """Return the arrays of an ``.npz`` file by name, or of an ``.npy`` file as :data:`ONLY_INPUT`.
+
+    So is the only array of an ``.npz`` file, if nobody gave it a name.
 
     Raises
     ------
@@ -42,7 +46,9 @@ def read(path: str | os.PathLike[str]) -> dict[str, Array]:
         inputs.refuse_device(path)
         with pathlib.Path(path).open("rb") as file:
             if file.read(len(_NPY_MAGIC)) != _NPY_MAGIC:
-                return npz.read(path)
+                arrays = npz.read(path)
+                nameless = arrays.keys() == {WITHOUT_NAME}
+                return {ONLY_INPUT: arrays[WITHOUT_NAME]} if nameless else arrays
             file.seek(0)
             return {ONLY_INPUT: np.asarray(np.lib.format.read_array(file, allow_pickle=False))}
     except (OSError, ValueError, EOFError) as error:

@@ -129,10 +129,19 @@ def test_files_of_arrays(tmp_path):
     array = np.arange(12, dtype=np.float32).reshape(3, 4)
     np.savez(tmp_path / "a.npz", x=array)
     np.save(tmp_path / "a.npy", array)
-    for name in ("a.npz", "a.npy"):
+    np.savez(tmp_path / "nameless.npz", array)
+    np.savez(tmp_path / "other.npz", images=array)  # as another file of the network has it
+    for name in ("a.npz", "a.npy", "nameless.npz", "other.npz"):
         found = read_calibration(tmp_path / name, graph(1, 4), limit=2)
         np.testing.assert_array_equal(found["x"], array[:2])
     with pytest.raises(UnsupportedError, match=r"--mean, .*a\.npz is a file"):
         read_calibration(tmp_path / "a.npz", graph(1, 4), Preprocessing(mean=(1.0,)))
     with pytest.raises(TensorError, match="there is no such calibration data"):
         read_calibration(tmp_path / "b.npz", graph(1, 4))
+    two = graph(1, 4)
+    two.add("z", "data", (1, 4))
+    assert list(read_calibration(tmp_path / "other.npz", two)) == ["images"], "refused later"
+    with pytest.raises(
+        TensorError, match=r"a\.npy holds one array, but graph .* has 2 inputs: x, z"
+    ):
+        read_calibration(tmp_path / "a.npy", two)

@@ -23,6 +23,8 @@ def test_files(tmp_path):
     array = np.arange(6, dtype=np.int8).reshape(2, 3)
     np.save(tmp_path / "a.npy", array)
     np.savez(tmp_path / "a.npz", x=array)
+    np.savez(tmp_path / "nameless.npz", array)
+    assert (feeds.read(tmp_path / "nameless.npz")[feeds.ONLY_INPUT] == array).all()
     assert (feeds.read(tmp_path / "a.npy")[feeds.ONLY_INPUT] == array).all()
     assert (feeds.read(tmp_path / "a.npz")["x"] == array).all()
     whole = (tmp_path / "a.npy").read_bytes()
