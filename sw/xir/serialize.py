@@ -72,10 +72,10 @@ def _parse(data: bytes) -> Any:
             f"not an .xmodel, or truncated or corrupt: its {len(data)} bytes are no protobuf graph",
             code="XIR_READ_PB_FAILURE",
         ) from None
-    if not message.op_node or not message.HasField("subg_root"):
+    if not message.HasField("subg_root"):
         raise ModelFormatError(
-            f"not an .xmodel, or truncated: a graph with {len(message.op_node)} ops and "
-            f"{'a' if message.HasField('subg_root') else 'no'} root subgraph",
+            f"not an .xmodel, or truncated: a graph with {len(message.op_node)} ops and no root "
+            "subgraph",
             code="XIR_READ_PB_FAILURE",
         )
     return message

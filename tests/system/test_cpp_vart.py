@@ -158,6 +158,10 @@ NOTHING = {
     "read": "what a buffer object reads or writes is a null pointer",
     "write": "what a buffer object reads or writes is a null pointer",
     "xclWriteBO": "-22",
+    "xclAllocBO": "1",
+    "input scale": "vart::get_input_scale: the tensor is null",
+    "output scale": "vart::get_output_scale: the tensor is null",
+    "input scales": "vart::get_input_scale: the tensor is null",
 }
 """What the program says of null pointers, and of sizes that do not fit."""
 
@@ -170,6 +174,9 @@ def test_null_pointers_and_sizes_that_do_not_fit(prefix, model, tmp_path):
     )  # fmt: skip
     lines = done.stdout.decode(errors="surrogateescape").splitlines()
     found = dict(line.split(": ", 1) for line in lines)
+    closed = "the handle is of no device that is open"
+    said = done.stderr.decode(errors="surrogateescape").splitlines()
+    assert said[-2:] == [f"xclClose: {closed}", f"xclAllocBO: {closed}"]
     assert found.keys() == NOTHING.keys()
     for name, message in NOTHING.items():
         assert re.fullmatch(message, found[name]), (name, found[name])

@@ -12,8 +12,9 @@ from opendpu import api
 from opendpu.cli.app import end_on_signals, errors_in_one_line
 from opendpu.cli.progress import progress
 from opendpu.compiler.options import Options
+from opendpu.frontend.formats import Format, format_of
 from opendpu_arch import outputs
-from opendpu_arch.errors import UnsupportedError
+from opendpu_arch.errors import ModelFormatError, UnsupportedError
 
 RUNNER = "libvart-dpu-runner.so"
 """What the guide's runtime loads for a DPU subgraph."""
@@ -58,6 +59,7 @@ def vai_c_xir(
     debug: Debug = False,
 ) -> None:
     """Compile a quantized XIR model for a DPU."""
+    _check_format(xmodel, Format.XMODEL)
     _compile(xmodel, arch, output_dir, net_name, Options.parse(options or ()))
 
 
@@ -76,6 +78,7 @@ def vai_c_tensorflow(
     debug: Debug = False,
 ) -> None:
     """Compile a quantized frozen graph of TensorFlow for a DPU."""
+    _check_format(frozen_pb, Format.FROZEN_GRAPH)
     _compile(frozen_pb, arch, output_dir, net_name, Options.parse(options or ()))
 
 
@@ -91,7 +94,22 @@ def vai_c_tensorflow2(
     debug: Debug = False,
 ) -> None:
     """Compile a quantized Keras model for a DPU."""
+    _check_format(model, Format.KERAS)
     _compile(model, arch, output_dir, net_name, Options.parse(options or ()))
+
+
+def _check_format(model: pathlib.Path, wanted: Format) -> None:
+    """Check that a file is a model of some kind: another kind than the command's compiles too.
+
+    Raises
+    ------
+    ModelFormatError
+        There is no such file, or it is no model.
+    """
+    if not model.exists():
+        raise ModelFormatError(f"{model}: no such file", code="XCOM_FILE_NOT_EXISTS")
+    if format_of(model) is Format.ONNX and model.suffix != ".onnx":
+        raise ModelFormatError(f"{model} is no model: a {wanted} is what this command compiles")
 
 
 def _compile(

@@ -86,6 +86,13 @@ void of_objects() {
             << std::endl;
   xclFreeBO(device, number);
   xclClose(device);
+  xclClose(device);  // says so, and does nothing
+  xclClose(nullptr);
+  std::cout << "xclAllocBO: " << (xclAllocBO(device, 64, 0, 0) == NULLBO) << std::endl;
+  const xir::Tensor* tensor = nullptr;
+  show("input scale", [&] { vart::get_input_scale(tensor); });
+  show("output scale", [&] { vart::get_output_scale(tensor); });
+  show("input scales", [] { vart::get_input_scale(std::vector<const xir::Tensor*>{nullptr}); });
 }
 
 }  // namespace

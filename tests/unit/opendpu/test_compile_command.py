@@ -14,6 +14,7 @@ from typer.testing import CliRunner, Result
 import xir
 from opendpu.cli import app
 from opendpu.cli.vai_c import app as vai_c
+from opendpu.cli.vai_c import app_tensorflow, app_tensorflow2
 from opendpu.compiler.passes import PASSES
 from opendpu.frontend import load_onnx
 from opendpu.ir import to_xir
@@ -252,6 +253,23 @@ def test_vai_c_xir(folder: pathlib.Path) -> None:
     assert "'prefetch' is 'false', but must be true" in refused(bad, "vai-c-xir")
     bad = CliRunner().invoke(vai_c, [*map(str, arguments), "-n", ""])
     assert "--net_name is '', but must be a file's name" in refused(bad, "vai-c-xir")
+
+
+@pytest.mark.parametrize(
+    ("command", "option", "kind"),
+    [("xir", "-x", "XIR"), ("tensorflow", "-f", "frozen graph"), ("tensorflow2", "-m", "Keras")],
+)
+def test_compilers_of_the_guide_refuse_what_is_no_model(tmp_path, command, option, kind):
+    (tmp_path / "notes.txt").write_text("hello")
+    app = {"xir": vai_c, "tensorflow": app_tensorflow, "tensorflow2": app_tensorflow2}[command]
+    for name, message in (
+        ("notes.txt", f"notes.txt is no model: a {kind} is what this command compiles"),
+        ("none.bin", "[XCOM_FILE_NOT_EXISTS] "),
+    ):
+        arguments = [option, tmp_path / name, "-a", "DPUCZDX8G_ISA1_B64", "-o", tmp_path / "out"]
+        result = CliRunner().invoke(app, [*map(str, arguments)])
+        assert message in refused(result, f"vai-c-{command}")
+        assert not (tmp_path / "out").exists()
 
 
 def test_input_value_of_a_float_model(folder: pathlib.Path) -> None:

@@ -180,3 +180,11 @@ def test_graphs_that_do_not_hold_together(tmp_path, change, message):
     with pytest.raises(ModelFormatError, match=message) as raised:
         xir.Graph.deserialize(write(tmp_path, edited(change)))
     assert "broken.xmodel: corrupt: " in str(raised.value)
+
+
+def test_a_graph_without_ops(tmp_path):
+    graph = xir.Graph("none yet")
+    graph.serialize(str(tmp_path / "empty.xmodel"))
+    found = xir.Graph.deserialize(str(tmp_path / "empty.xmodel"))
+    assert (found.get_name(), found.get_ops()) == ("none yet", [])
+    assert not found.get_root_subgraph().get_children()

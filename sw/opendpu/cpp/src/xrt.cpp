@@ -5,7 +5,9 @@
 #include <cerrno>
 #include <iostream>
 #include <map>
+#include <memory>
 #include <mutex>
+#include <set>
 #include <stdexcept>
 #include <string>
 
@@ -34,8 +36,17 @@ Object find(unsigned int number) {
   return found->second;
 }
 
+std::set<xclDeviceHandle>& open_devices() {
+  static std::set<xclDeviceHandle> handles;
+  return handles;
+}
+
 xrt::device& device_of(xclDeviceHandle handle) {
   if (!handle) throw std::runtime_error("the handle of the device is null");
+  const std::lock_guard<std::mutex> guard(mutex);
+  if (!open_devices().count(handle)) {
+    throw std::runtime_error("the handle is of no device that is open");
+  }
   return *static_cast<xrt::device*>(handle);
 }
 
@@ -81,11 +92,20 @@ xrt::bo opendpu::numbered_bo(unsigned int number) { return find(number).bo; }
 unsigned int xclProbe() { return 1; }
 
 xclDeviceHandle xclOpen(unsigned int index, const char*, xclVerbosityLevel) {
-  return answered(__func__, xclDeviceHandle{}, [&] { return new xrt::device(index); });
+  return answered(__func__, xclDeviceHandle{}, [&] {
+    auto device = std::make_unique<xrt::device>(index);
+    const std::lock_guard<std::mutex> guard(mutex);
+    open_devices().insert(device.get());
+    return xclDeviceHandle{device.release()};
+  });
 }
 
 void xclClose(xclDeviceHandle handle) {
   const std::lock_guard<std::mutex> guard(mutex);
+  if (!open_devices().erase(handle)) {
+    if (handle) say(__func__, "the handle is of no device that is open");
+    return;
+  }
   auto& all = objects();
   for (auto object = all.begin(); object != all.end();) {
     object = object->second.owner == handle ? all.erase(object) : std::next(object);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cmath>
+#include <stdexcept>
 
 #include "vart/runner.hpp"
 #include "xir/tensor/tensor.hpp"
@@ -26,9 +27,11 @@ class RunnerExt : public Runner {
 
 // What a float is multiplied by to become an input, and a fixed-point output to become a float.
 inline float get_input_scale(const xir::Tensor* input_tensor) {
+  if (!input_tensor) throw std::invalid_argument("vart::get_input_scale: the tensor is null");
   return std::exp2f(static_cast<float>(input_tensor->get_attr<int>("fix_point")));
 }
 inline float get_output_scale(const xir::Tensor* output_tensor) {
+  if (!output_tensor) throw std::invalid_argument("vart::get_output_scale: the tensor is null");
   return std::exp2f(-static_cast<float>(output_tensor->get_attr<int>("fix_point")));
 }
 std::vector<float> get_input_scale(std::vector<const xir::Tensor*> input_tensors);
