@@ -115,8 +115,26 @@ QUANTIZE = (
          "least, most = accumulator.max() + 1 - SHIFT_BIAS[-1],",
          "least, most = accumulator.max() - SHIFT_BIAS[-1],"),
         ("quantize-inputs-of-a-sum-too-far-apart",
-         "min(fix_points[name] for name in sources) + SHIFT_READ[-1]",
-         "min(fix_points[name] for name in sources) + SHIFT_READ[-1] + 1"),
+         "coarsest + SHIFT_READ[-1]", "coarsest + SHIFT_READ[-1] + 1"),
+    ),
+    *mutants(
+        "sw/opendpu/quantize/scales/shifts.py",
+        "unit/opendpu/quantize/scales/test_shifts.py",
+        ("quantize-sum-too-fine",
+         "coarsest + SHIFT_WRITE", "coarsest + SHIFT_WRITE + 1"),
+    ),
+    *mutants(
+        "sw/opendpu/frontend/upgrade_rules.py",
+        "unit/opendpu/frontend/test_upgrade.py",
+        ("upgrade-axes-one-further",
+         "behind = wide - (axis % wide) - own", "behind = wide - (axis % wide) - own - 1"),
+    ),
+    *mutants(
+        "sw/opendpu/quantize/corrections/simulate.py",
+        "unit/opendpu/quantize/test_refine.py",
+        ("quantize-refine-judges-one-half",
+         "(self.errors[judged] < other.errors[judged]).all()",
+         "(self.errors[judged] < other.errors[judged]).any()"),
     ),
     *mutants(
         "sw/opendpu/quantize/transforms/channel_sets.py",

@@ -10,6 +10,8 @@ import numpy as np
 import onnx
 
 from opendpu.frontend.node_writer import NodeWriter, Rule, rewritten
+from opendpu.frontend.opsets import newest_opset
+from opendpu.ops.foreign import DEFAULT_DOMAINS
 
 DOMAIN = "ai.onnx.ml"
 DICTIONARIES = "ZipMap"
@@ -31,6 +33,8 @@ def without_traditional_ml(model: onnx.ModelProto) -> tuple[onnx.ModelProto, lis
     made = rewritten(model, lambda node: RULES.get(node.op_type) if node.domain == DOMAIN else None)
     if made is model:
         return model, []
+    if not any(item.domain in DEFAULT_DOMAINS for item in made.opset_import):
+        made.opset_import.append(onnx.helper.make_opsetid("", newest_opset()))
     zipped = {node.output[0]: node for node in model.graph.node if _is_dictionaries(node)}
     notes = []
     for item in made.graph.output:
