@@ -73,14 +73,16 @@ def compare(name, engine, seed, *, form="xilinx"):
     [
         ("B64", "conv"),
         ("B64", "mixed"),
-        ("B64+scaled", "conv"),
         ("B128+scaled", "conv"),
         ("B128+scaled", "dwconv"),
         ("B128+scaled", "misc"),
     ],
 )
 def test_dsp48e2(name, engine, rng):
-    """B128 has three taps and the window; B64's padding has its zero point behind its registers."""
+    """B128 has three taps and the window.
+
+    B64+scaled, whose padding has its zero point behind its registers, is one of the slow ones.
+    """
     for _ in range(6):
         compare(name, engine, int(rng.integers(1 << 30)))
 
