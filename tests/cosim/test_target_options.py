@@ -63,7 +63,7 @@ def test_three_taps_and_the_window(rng):
 @pytest.mark.parametrize(
     "options",
     [
-        {"bank_groups": 1},
+        pytest.param({"bank_groups": 1}, marks=pytest.mark.slow),
         {"bank_groups": 3, "conv_leaky_relu": False, "alu_leaky_relu": True,
          "alu_pixel_parallel": 2},
     ],

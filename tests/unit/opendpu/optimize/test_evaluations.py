@@ -36,6 +36,7 @@ def ending(task):
     return 0.0
 
 
+@pytest.mark.slow
 def test_functions_without_a_module_beside_busy_threads():
     """A process that began as a copy of this one could wait for a thread that it has not."""
     stop = threading.Event()

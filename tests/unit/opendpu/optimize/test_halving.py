@@ -86,6 +86,7 @@ def test_the_better_half_is_trained_longer(pruner, analysis):
         assert torch.equal(value, before[name]), "the network itself was trained"
 
 
+@pytest.mark.slow
 def test_processes_have_the_same_result(pruner, analysis):
     one = chosen(pruner, analysis, evaluate=drawn, seed=4)
     assert chosen(pruner, analysis, evaluate=drawn, seed=4, workers=2) == one
