@@ -104,11 +104,9 @@ def _check_format(model: pathlib.Path, wanted: Format) -> None:
     Raises
     ------
     ModelFormatError
-        There is no such file, or it is no model.
+        It is no model. That there is no such file, its reader says.
     """
-    if not model.exists():
-        raise ModelFormatError(f"{model}: no such file", code="XCOM_FILE_NOT_EXISTS")
-    if format_of(model) is Format.ONNX and model.suffix != ".onnx":
+    if model.exists() and format_of(model) is Format.ONNX and model.suffix != ".onnx":
         raise ModelFormatError(f"{model} is no model: a {wanted} is what this command compiles")
 
 

@@ -66,6 +66,12 @@ def opsets_of(label: str, model: onnx.ModelProto) -> dict[str, int]:
     return found
 
 
+def own_opset(model: onnx.ModelProto) -> int:
+    """Return the version of ONNX's own operator set that a model imports; 0 if it imports none."""
+    own = (int(item.version) for item in model.opset_import if item.domain in DEFAULT_DOMAINS)
+    return max(own, default=0)
+
+
 def with_opset(model: onnx.ModelProto, version: int) -> onnx.ModelProto:
     """Return a model that says that it is of another version of ONNX's own operator set."""
     made = onnx.ModelProto()

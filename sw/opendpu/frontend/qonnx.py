@@ -14,9 +14,8 @@ import onnx
 
 from opendpu.frontend.model_file import constants_of_nodes, constants_of_tensors
 from opendpu.frontend.node_writer import NodeWriter, Rule, rewritten
-from opendpu.frontend.opsets import means_the_same, with_opset
+from opendpu.frontend.opsets import means_the_same, own_opset, with_opset
 from opendpu.ir import Array
-from opendpu.ops.foreign import DEFAULT_DOMAINS
 from opendpu.ops.quantizing import LARGEST
 
 DOMAINS = ("qonnx.custom_op.general", "onnx.brevitas", "finn.custom_op.general")
@@ -38,7 +37,7 @@ def without_qonnx(model: onnx.ModelProto) -> onnx.ModelProto:
         return model
     model = _with_bytes(model)
     constants = _numbers(model.graph)
-    has_bytes = _opset(model) >= CLIPS_BYTES
+    has_bytes = own_opset(model) >= CLIPS_BYTES
 
     def rule_of(node: onnx.NodeProto) -> Rule | None:
         if node.domain not in DOMAINS:
@@ -52,16 +51,11 @@ def without_qonnx(model: onnx.ModelProto) -> onnx.ModelProto:
 
 def _with_bytes(model: onnx.ModelProto) -> onnx.ModelProto:
     """Return a model of a set whose Clip takes bytes, if its nodes mean the same there."""
-    opset = _opset(model)
+    opset = own_opset(model)
     own = [node for node in model.graph.node if node.domain not in DOMAINS]
     if opset >= CLIPS_BYTES or not means_the_same(own, opset, CLIPS_BYTES):
         return model
     return with_opset(model, CLIPS_BYTES)
-
-
-def _opset(model: onnx.ModelProto) -> int:
-    own = (item.version for item in model.opset_import if item.domain in DEFAULT_DOMAINS)
-    return max(own, default=0)
 
 
 def _numbers(graph: onnx.GraphProto) -> dict[str, Array]:

@@ -77,7 +77,7 @@ def _binarizer(writer: NodeWriter) -> list[onnx.NodeProto]:
     return writer.end()
 
 
-def _linear_regressor(writer: NodeWriter) -> list[onnx.NodeProto] | None:
+def _linear_regressor(writer: NodeWriter) -> list[onnx.NodeProto]:
     """A dense layer, a row of coefficients for each target."""
     targets = int(writer.attrs.get("targets", 1))
     activation = ACTIVATIONS[writer.attrs.get("post_transform", b"NONE")]

@@ -15,7 +15,7 @@ from onnx import helper, numpy_helper
 from opendpu.frontend.def_use import with_origin
 from opendpu.frontend.model_file import constants_of_nodes, constants_of_tensors
 from opendpu.frontend.node_writer import NodeWriter, Rule, rewritten
-from opendpu.frontend.opsets import OLDEST_OPSET, with_opset
+from opendpu.frontend.opsets import OLDEST_OPSET, own_opset
 from opendpu.frontend.upgrade_rules import WITHDRAWN, OldNode, renew
 from opendpu.ir import Array
 from opendpu.ops.foreign import DEFAULT_DOMAINS
@@ -37,27 +37,30 @@ def upgraded(model: onnx.ModelProto) -> onnx.ModelProto:
     def rule_of(node: onnx.NodeProto) -> Rule | None:
         if node.domain not in DEFAULT_DOMAINS:
             return None
-        if node.op_type in WITHDRAWN and not any(f.name == node.op_type for f in model.functions):
+        if node.op_type in WITHDRAWN:
             return WITHDRAWN[node.op_type]
         return (lambda writer: _renewed(writer, ranks, opset)) if ranks else None
 
     made = rewritten(model, rule_of)
-    return _of_oldest_set(made) if ranks else made
+    if ranks and made is not model:
+        _set_oldest(made)
+    return made
 
 
 def _opset(model: onnx.ModelProto) -> int:
-    own = [int(item.version) for item in model.opset_import if item.domain in DEFAULT_DOMAINS]
     if not model.opset_import and 0 < model.ir_version < FIRST_IMPORTS:
         return IMPLIED
-    return max(own, default=0)
+    return own_opset(model)
 
 
-def _of_oldest_set(model: onnx.ModelProto) -> onnx.ModelProto:
-    made = with_opset(model, OLDEST_OPSET)
-    if not made.opset_import:
-        made.opset_import.append(helper.make_opsetid("", OLDEST_OPSET))
-    made.ir_version = max(made.ir_version, FIRST_IMPORTS)
-    return made
+def _set_oldest(model: onnx.ModelProto) -> None:
+    """Let a model say that its nodes are of set 7."""
+    for item in model.opset_import:
+        if item.domain in DEFAULT_DOMAINS:
+            item.version = OLDEST_OPSET
+    if not model.opset_import:
+        model.opset_import.append(helper.make_opsetid("", OLDEST_OPSET))
+    model.ir_version = max(model.ir_version, FIRST_IMPORTS)
 
 
 class _Ranks:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from onnx import TensorProto
+import onnx
 
 from opendpu.frontend.node_writer import NodeWriter, Rule
 from opendpu.ir import Array
@@ -24,8 +24,6 @@ SELU = {"alpha": 1.6732, "gamma": 1.0507}
 """Constants of Selu in set 1, where a node does not say others; later ones have more digits."""
 CONCAT_AXIS, POWER = 1, 2
 """What set 1 takes for the axis of Concat, and for ``p`` of LpPool, where nothing is said."""
-WIDTH = 4
-"""Axes of images."""
 
 
 @dataclasses.dataclass
@@ -81,7 +79,7 @@ def _slopes(node: OldNode) -> None:
 
 def _cast(node: OldNode) -> None:
     if isinstance(node.attrs["to"], bytes):
-        node.attrs["to"] = TensorProto.DataType.Value(node.attrs["to"].decode().upper())
+        node.attrs["to"] = onnx.TensorProto.DataType.Value(node.attrs["to"].decode().upper())
 
 
 def _reshape(node: OldNode) -> None:
@@ -145,13 +143,13 @@ CHANGES: Mapping[str, Callable[[OldNode], None]] = {
 """What changes besides attributes that are dropped."""
 
 
-def _affine(writer: NodeWriter) -> list[Any]:
+def _affine(writer: NodeWriter) -> list[onnx.NodeProto]:
     scaled = writer.op("Mul", writer.given(0), writer.constant(writer.attrs.get("alpha", 1.0)))
     writer.op("Add", scaled, writer.constant(writer.attrs.get("beta", 0.0)))
     return writer.end()
 
 
-def _image_scaler(writer: NodeWriter) -> list[Any]:
+def _image_scaler(writer: NodeWriter) -> list[onnx.NodeProto]:
     """A factor, then a bias for each channel."""
     scaled = writer.op("Mul", writer.given(0), writer.constant(writer.attrs.get("scale", 1.0)))
     bias = np.array(writer.attrs.get("bias", [0.0]), np.float32)
@@ -159,24 +157,24 @@ def _image_scaler(writer: NodeWriter) -> list[Any]:
     return writer.end()
 
 
-def _scale(writer: NodeWriter) -> list[Any]:
+def _scale(writer: NodeWriter) -> list[onnx.NodeProto]:
     writer.op("Mul", writer.given(0), writer.constant(writer.attrs.get("scale", 1.0)))
     return writer.end()
 
 
-def _scaled_tanh(writer: NodeWriter) -> list[Any]:
-    inner = writer.op("Mul", writer.given(0), writer.constant(writer.attrs["beta"]))
-    writer.op("Mul", writer.op("Tanh", inner), writer.constant(writer.attrs["alpha"]))
-    return writer.end()
+def _scaled(op_type: str) -> Rule:
+    """An operator with a factor before it, ``beta``, and one behind it, ``alpha``."""
+
+    def rule(writer: NodeWriter) -> list[onnx.NodeProto]:
+        inner = writer.op("Mul", writer.given(0), writer.constant(writer.attrs["beta"]))
+        outer = writer.op(op_type, inner)
+        writer.op("Mul", outer, writer.constant(writer.attrs["alpha"]))
+        return writer.end()
+
+    return rule
 
 
-def _parametric_softplus(writer: NodeWriter) -> list[Any]:
-    inner = writer.op("Mul", writer.given(0), writer.constant(writer.attrs["beta"]))
-    writer.op("Mul", writer.op("Softplus", inner), writer.constant(writer.attrs["alpha"]))
-    return writer.end()
-
-
-def _crop(writer: NodeWriter) -> list[Any] | None:
+def _crop(writer: NodeWriter) -> list[onnx.NodeProto]:
     """Rows and columns that are cut off: left, top, right, bottom; or the size of what is left."""
     left, top, right, bottom = writer.attrs["border"]
     ends = [-bottom or 1 << 31, -right or 1 << 31]
@@ -189,6 +187,6 @@ def _crop(writer: NodeWriter) -> list[Any] | None:
 
 WITHDRAWN: Mapping[str, Rule] = {
     "Affine": _affine, "Crop": _crop, "ImageScaler": _image_scaler,
-    "ParametricSoftplus": _parametric_softplus, "Scale": _scale, "ScaledTanh": _scaled_tanh,
+    "ParametricSoftplus": _scaled("Softplus"), "Scale": _scale, "ScaledTanh": _scaled("Tanh"),
 }  # fmt: skip
 """Operators that ONNX had on trial and took back, and converters from Core ML wrote for longer."""

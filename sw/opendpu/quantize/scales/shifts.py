@@ -15,7 +15,7 @@ from opendpu.quantize.tensor_spec import TensorSpec
 from opendpu_arch import isa
 from opendpu_arch.errors import GraphError
 from opendpu_arch.legal import MAX_SHIFT_BIAS
-from opendpu_arch.numerics import MAX_CHANNEL_SHIFT
+from opendpu_arch.numerics import MAX_CHANNEL_SHIFT, write_shift
 
 Points = npt.NDArray[np.int64]
 """Fix points, one or as many as there are output channels."""
@@ -42,7 +42,7 @@ ROOM = 4
 SHIFT_READ = _values(isa.ElewInit, "shift_read")
 """Values of ``shift_read`` = input - smallest input, of an elementwise addition."""
 
-SHIFT_WRITE = 15
+SHIFT_WRITE = -min(map(write_shift, _values(isa.Elew, "shift_write")))
 """Bits by which results of elementwise instructions go to the left at most (``shift_write``)."""
 
 
