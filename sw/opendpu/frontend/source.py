@@ -26,6 +26,7 @@ from opendpu.frontend.input_values import Values
 from opendpu.frontend.libraries import check as check_libraries
 from opendpu.frontend.model_file import AnyModel, constants_of, label_of, read_model, reads
 from opendpu.frontend.normalizations import normalized
+from opendpu.frontend.number_outputs import with_number_outputs
 from opendpu.frontend.opsets import opsets_of
 from opendpu.frontend.patterns import recognized
 from opendpu.frontend.precision import in_single_precision, single
@@ -119,8 +120,9 @@ def read(
         The operator set, inputs that are no tensors, or free dimensions without a size.
     """
     own, proto, folder = read_model(model)
-    proto, notes = without_traditional_ml(proto)
-    proto = sequence_first(unfused(without_qonnx(spelled_out(upgraded(proto)))))
+    proto, notes = with_number_outputs(proto)
+    proto = upgraded(without_traditional_ml(proto))
+    proto = sequence_first(unfused(without_qonnx(spelled_out(proto))))
     if any_scale or requantize is not Requantize.NO:
         proto = expanded(proto)
     label = label or own

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operators of ``ai.onnx.ml``, which scikit-learn's converter writes, in ONNX's own.
 
-What scales numbers before a network, and linear models, have counterparts. Lists of dictionaries
-(``ZipMap``), a number for each class, are the tensor that they are made of. The others stay, and
-are the CPU's.
+What scales numbers before a network, and linear models, have counterparts. The others stay, and are
+the CPU's.
 """
 
 import numpy as np
@@ -14,49 +13,19 @@ from opendpu.frontend.opsets import newest_opset
 from opendpu.ops.foreign import DEFAULT_DOMAINS
 
 DOMAIN = "ai.onnx.ml"
-DICTIONARIES = "ZipMap"
-DICTIONARIES_NOTE = (
-    "output {name!r} is a list of dictionaries in the file (ZipMap), a number for each of "
-    "{classes}: here it is the tensor of these numbers"
-)
-CLASSES_SHOWN = 4
 ACTIVATIONS = {b"NONE": None, b"LOGISTIC": "Sigmoid", b"SOFTMAX": "Softmax"}
 """``post_transform`` of linear models: operators that compute it; others stay."""
 
 
-def without_traditional_ml(model: onnx.ModelProto) -> tuple[onnx.ModelProto, list[str]]:
-    """Return a model with ONNX's own operators where they do the same, and what was changed.
+def without_traditional_ml(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return a model with ONNX's own operators where they do the same.
 
-    A model that has none is returned as it is. What is changed is a sentence each, of outputs
-    that are something else than the file says.
+    A model that has none is returned as it is.
     """
     made = rewritten(model, lambda node: RULES.get(node.op_type) if node.domain == DOMAIN else None)
-    if made is model:
-        return model, []
-    if not any(item.domain in DEFAULT_DOMAINS for item in made.opset_import):
+    if made is not model and not any(item.domain in DEFAULT_DOMAINS for item in made.opset_import):
         made.opset_import.append(onnx.helper.make_opsetid("", newest_opset()))
-    zipped = {node.output[0]: node for node in model.graph.node if _is_dictionaries(node)}
-    notes = []
-    for item in made.graph.output:
-        if item.name in zipped:
-            item.ClearField("type")
-            found = _classes(zipped[item.name])
-            notes.append(DICTIONARIES_NOTE.format(name=item.name, classes=found))
-    return made, notes
-
-
-def _is_dictionaries(node: onnx.NodeProto) -> bool:
-    return node.domain == DOMAIN and node.op_type == DICTIONARIES and bool(node.output)
-
-
-def _classes(node: onnx.NodeProto) -> str:
-    """Return the keys of the dictionaries, or the first of many."""
-    keys: list[str] = []
-    for item in node.attribute:
-        keys += [str(number) for number in item.ints]
-        keys += [repr(text.decode("utf-8", "replace")) for text in item.strings]
-    more = ", …" if len(keys) > CLASSES_SHOWN else ""
-    return f"{', '.join(keys[:CLASSES_SHOWN])}{more}"
+    return made
 
 
 def _floats(writer: NodeWriter) -> str:
@@ -90,12 +59,6 @@ def _linear_regressor(writer: NodeWriter) -> list[onnx.NodeProto]:
     return writer.end()
 
 
-def _dictionaries(writer: NodeWriter) -> list[onnx.NodeProto]:
-    writer.op("Identity", writer.given(0))
-    return writer.end()
-
-
 RULES: dict[str, Rule] = {
     "Binarizer": _binarizer, "LinearRegressor": _linear_regressor, "Scaler": _scaler,
-    DICTIONARIES: _dictionaries,
 }  # fmt: skip

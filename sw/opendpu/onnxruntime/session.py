@@ -16,10 +16,11 @@ from opendpu.onnxruntime import compiled_model, context
 from opendpu.onnxruntime.binding import IOBinding
 from opendpu.onnxruntime.executable import Executable, executable
 from opendpu.onnxruntime.options import PROVIDER, ProviderOptions
+from opendpu.onnxruntime.other_outputs import OtherOutputs, split
 from opendpu.onnxruntime.port import dtype_of
 from opendpu.onnxruntime.running import Session
 from opendpu.onnxruntime.sizes import NotWorthItError
-from opendpu_arch.errors import DPUError, ModelFormatError, TensorError
+from opendpu_arch.errors import DPUError, ModelFormatError, TensorError, UnsupportedError
 
 logger = logging.getLogger("opendpu.onnxruntime")
 CPU = "CPUExecutionProvider"
@@ -60,6 +61,8 @@ class InferenceSession:
     ) -> None:
         self._given = path_or_bytes
         self._session: Session | None = None
+        self._others: OtherOutputs | None = None
+        self._session_options = sess_options
         self._context = context.ContextOptions.of_session(sess_options)
         self._forbids_cpu = context.forbids_cpu(sess_options)
         # the model's own names, shapes and types, whoever computes it
@@ -84,7 +87,7 @@ class InferenceSession:
 
         path_or_bytes, before = self._given, self._session
         wanted = dict(named(providers or [PROVIDER], provider_options or ()))
-        self._options, self._session = wanted, None
+        self._options, self._session, self._others = wanted, None, None
         if before is not None:
             before.close()
         if PROVIDER in wanted:
@@ -105,9 +108,16 @@ class InferenceSession:
         """Return what is compiled, and write it into a model where that is asked for."""
         if isinstance(self._cpu, compiled_model.CompiledModel):
             return self._cpu.executable(options)
-        model = _model(given)
+        model, self._others = split(
+            _model(given), self.get_inputs(), self.get_outputs(), self._session_options
+        )
         found = executable(model, options, {one.name: one.shape for one in self._cpu.get_inputs()})
         if self._context.enabled:
+            if self._others:
+                raise UnsupportedError(
+                    f"ep.context_enable is set, but {', '.join(self._others.names)} are no tensors "
+                    "of numbers, and cannot be outputs of a compiled part"
+                )
             compiled_model.write(found, model, self._context)
             self._context = context.ContextOptions()  # once
         return found
@@ -173,8 +183,10 @@ class InferenceSession:
         output_names: Sequence[str] | None,
         input_feed: Mapping[str, Any],
         run_options: Any = None,
-    ) -> list[Array]:
+    ) -> list[Any]:
         """Return the outputs that are asked for; all of them for None or nothing.
+
+        Each is an array, or what onnxruntime gives for lists and dictionaries.
 
         Parameters
         ----------
@@ -193,9 +205,9 @@ class InferenceSession:
             ``run_options.terminate`` is set.
         """
         if self._session is None:
-            found: list[Array] = self._cpu.run(output_names or None, input_feed, run_options)
+            found: list[Any] = self._cpu.run(output_names or None, input_feed, run_options)
             return found
-        own = [value.name for value in self.get_outputs()]
+        own = self._output_names()
         wanted = list(output_names or own)
         inputs = [value.name for value in self.get_inputs()]
         if unknown := sorted(set(wanted) - set(own)):
@@ -208,14 +220,16 @@ class InferenceSession:
         if run_options is not None and run_options.terminate:
             raise DPUError("the run was not begun: terminate is set in its RunOptions")
         given = {one.name: _array(one, input_feed[one.name]) for one in self.get_inputs()}
-        results = self._session.run(given)
+        results: dict[str, Any] = {**self._session.run(given)}
+        if self._others is not None:
+            results |= self._others.run({**given, **results}, wanted)
         return [results[name] for name in wanted]
 
     def run_async(
         self,
         output_names: Sequence[str] | None,
         input_feed: Mapping[str, Any],
-        callback: Callable[[Sequence[Array] | None, Any, str], None],
+        callback: Callable[[Sequence[Any] | None, Any, str], None],
         user_data: Any,
         run_options: Any = None,
     ) -> None:
@@ -240,8 +254,17 @@ class InferenceSession:
         input_dict_ort_values: Mapping[str, Any],
         run_options: Any = None,
     ) -> list[Any]:
-        """Return outputs as ``OrtValue``, given inputs that are such; else as :meth:`run`."""
+        """Return outputs as ``OrtValue``, given inputs that are such; else as :meth:`run`.
+
+        Raises
+        ------
+        TensorError
+            An output is a list, which :meth:`run` gives. Else as :meth:`run`.
+        """
         found = self.run(output_names, input_dict_ort_values, run_options)
+        for array, name in zip(found, output_names or self._output_names(), strict=True):
+            if not isinstance(array, np.ndarray):
+                raise TensorError(f"output {name!r} is no tensor, and has no OrtValue: call run()")
         return [onnxruntime.OrtValue.ortvalue_from_numpy(array) for array in found]
 
     def run_with_iobinding(self, iobinding: IOBinding, run_options: Any = None) -> None:
@@ -252,6 +275,9 @@ class InferenceSession:
                 "session gives"
             )
         iobinding.take(self.run(iobinding.wanted(), iobinding.feeds(), run_options))
+
+    def _output_names(self) -> list[str]:
+        return [value.name for value in self.get_outputs()]
 
 
 def _array(port: Any, value: Any) -> Array:

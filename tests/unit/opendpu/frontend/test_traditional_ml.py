@@ -91,8 +91,8 @@ def test_dictionaries_are_the_tensor_that_they_are_made_of(rng, keys, kind, show
     made = model(nodes, [output])
     (note,) = read(made).notes
     assert note == (
-        "output 'y' is a list of dictionaries in the file (ZipMap), a number for each of "
-        f"{shown}: here it is the tensor of these numbers"
+        "output 'y' is a list of dictionaries in the file (ai.onnx.ml.ZipMap of "
+        f"{shown}): here it is tensor 'p'"
     )
     found = Session(load_onnx(made)).run({"x": x})["y"]
     np.testing.assert_allclose(found[0], list(expected(made, x)[0][0].values()), rtol=1e-5)
