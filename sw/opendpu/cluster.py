@@ -49,7 +49,7 @@ def calls(
         import ray
     except ModuleNotFoundError:
         raise ToolError("--ray needs Ray: pip install 'opendpu[ray]'") from None
-    refused = getattr(ray.exceptions, "AuthenticationError", ())  # of Ray since 2.53
+    refused = getattr(ray.exceptions, "AuthenticationError", ())  # of newer releases
     own = not ray.is_initialized()
     if own:
         try:

@@ -12,7 +12,7 @@ from opendpu_arch.errors import ToolError
 
 
 class AuthenticationError(Exception):
-    """Ray's, of which it has had one since 2.53."""
+    """Ray's, of newer releases."""
 
 
 def stand_in(monkeypatch: pytest.MonkeyPatch, error: Exception) -> list[dict[str, Any]]:
