@@ -12,6 +12,11 @@ TRIES = 3
 AHEAD = 2
 """Calls that wait for each processor."""
 
+TOKENS = (
+    "a cluster that was started with a token takes the one in RAY_AUTH_TOKEN or in the file "
+    "RAY_AUTH_TOKEN_PATH, one without is reached with RAY_AUTH_MODE=disabled"
+)
+
 Key = TypeVar("Key")
 Result = TypeVar("Result")
 
@@ -44,13 +49,21 @@ def calls(
         import ray
     except ModuleNotFoundError:
         raise ToolError("--ray needs Ray: pip install 'opendpu[ray]'") from None
+    refused = getattr(ray.exceptions, "AuthenticationError", ())  # of newer releases
     own = not ray.is_initialized()
     if own:
         try:
-            ray.init(address=None if address == "local" else address, log_to_driver=False,
-                     include_dashboard=False, logging_level=logging.ERROR)  # fmt: skip
+            ray.init(address=address, log_to_driver=False, include_dashboard=False,
+                     logging_level=logging.ERROR)  # fmt: skip
+        except refused as error:
+            first = str(error).strip().splitlines()[0]
+            raise ToolError(
+                f"the Ray cluster at {address!r} asks who you are: {first}; {TOKENS}"
+            ) from error
         except (ConnectionError, ValueError, RuntimeError) as error:
-            raise ToolError(f"there is no Ray cluster at {address!r}: {error}") from error
+            raise ToolError(
+                f"there is no Ray cluster at {address!r} for this user: {error}; {TOKENS}"
+            ) from error
     cluster: Any = ray  # which has types only where it is installed, and not for all
     try:
         remote = cluster.remote(max_retries=TRIES, num_cpus=1)(function)

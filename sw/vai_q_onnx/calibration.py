@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Readers of calibration data as batches."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -29,6 +29,16 @@ def batches_of(reader: Reader) -> Iterator[Batch]:
     """Yield what a reader has."""
     while (batch := reader.get_next()) is not None:
         yield batch
+
+
+def collected(batches: Iterable[Batch]) -> Batch:
+    """Return all batches as one, in memory, by input."""
+    every = list(batches)
+    return (
+        {name: np.concatenate([batch[name] for batch in every]) for name in every[0]}
+        if every
+        else {}
+    )
 
 
 class RandomDataReader:

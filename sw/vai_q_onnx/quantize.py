@@ -15,13 +15,13 @@ from opendpu.export.files import write_onnx
 from opendpu.export.open_batch import keeps_open_batch, name_batch
 from opendpu.frontend import load_onnx
 from opendpu.frontend.model_file import AnyModel, read_model
-from opendpu.quantize import Report, quantize_with_report
+from opendpu.quantize import Report, quantize_with_report, set_aside
 from opendpu.quantize.config import QuantizeConfig
 from opendpu.quantize.tensor_spec import TensorSpec
 from opendpu_arch import outputs
 from opendpu_arch.errors import UnsupportedError
 from vai_q_onnx import options as extra
-from vai_q_onnx.calibration import RandomDataReader, Reader, batches_of
+from vai_q_onnx.calibration import RandomDataReader, Reader, batches_of, collected
 from vai_q_onnx.enums import (
     FLOATS,
     INTEGERS,
@@ -147,6 +147,7 @@ def quantized_model(
     options: Mapping[str, Any],
     *,
     unsigned: bool = False,
+    in_memory: bool = False,
 ) -> tuple[onnx.ModelProto, Report]:
     """Return a model quantized, and what was done.
 
@@ -164,6 +165,9 @@ def quantized_model(
     unsigned
         Whether activations are stored with an offset of half their range, see
         :mod:`vai_q_onnx.unsigned`; of ONNX's own operators around float ones only.
+    in_memory
+        Whether samples and results of layers stay there, where else they wait in files of a
+        temporary folder.
     """
     form = form_of(quant_format)
     source = read_model(model)
@@ -177,7 +181,11 @@ def quantized_model(
     else:
         sizes, batches = fixed(source.proto, batches_of(reader))
         graph = load_onnx(source, sizes)
-    found = quantize_with_report(graph, batches, config)
+    if in_memory:
+        with set_aside.in_memory():
+            found = quantize_with_report(graph, collected(batches), config)
+    else:
+        found = quantize_with_report(graph, batches, config)
     integers = quant_format is QuantFormat.QOperator
     wide = form != "native" and any(s.bits > 8 for role, s in config.specs() if role == "weights")
     pairs = (bool(options["AddQDQPairToWeight"]) or wide) and not integers

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """``VitisInspector``: which operators of a Keras model a DPU takes, and why not the others."""
 
+import functools
 import os
 import pathlib
 from typing import Any
 
 from opendpu import api
+from opendpu.frontend.binding import asking
 from opendpu.frontend.tensorflow.keras_model import load_keras
 from opendpu.inspect import Inspection, inspect_graph, report
 from opendpu.inspect.picture import picture
@@ -13,7 +15,7 @@ from opendpu.inspect.text import summary_lines
 from opendpu_arch import outputs
 from opendpu_arch.errors import TargetError, UnsupportedError
 from vai_q_tensorflow2 import strategy as strategies
-from vai_q_tensorflow2.shapes import asking, input_shapes
+from vai_q_tensorflow2.shapes import input_shapes, left_open
 
 Path = str | os.PathLike[str]
 
@@ -77,7 +79,7 @@ class VitisInspector:
         suffix = pathlib.Path(plot_file).suffix
         if plot and suffix not in (".svg", ".png"):
             raise UnsupportedError(f"plot_file ends in {suffix!r}, but must end in .svg or .png")
-        with asking("inspect_model"):
+        with asking(functools.partial(left_open, "inspect_model")):
             graph = load_keras(model, input_shapes(model, input_shape))
         found = inspect_graph(graph, self._target)
         if dump_model:

@@ -2,6 +2,7 @@
 """``VitisQuantizer``."""
 
 import dataclasses
+import functools
 import importlib.util
 import os
 import pathlib
@@ -14,6 +15,7 @@ from opendpu.export import to_onnx
 from opendpu.export.files import write_onnx
 from opendpu.export.golden import BATCH, WEIGHTS, dump_activations, dump_weights, make_folder
 from opendpu.export.reference import IntegerReference
+from opendpu.frontend.binding import asking
 from opendpu.frontend.tensorflow.keras_model import load_keras
 from opendpu.ir import FloatGraph
 from opendpu.quantize import QuantizeConfig, Report, quantize_with_report
@@ -27,7 +29,7 @@ from vai_q_tensorflow2.dataset import (
     with_last_axis,
 )
 from vai_q_tensorflow2.network import QuantizedNetwork, as_model, network_of
-from vai_q_tensorflow2.shapes import asking, input_shapes, shapes_of_data
+from vai_q_tensorflow2.shapes import input_shapes, left_open, shapes_of_data
 from vai_q_tensorflow2.strategy import ROLES
 from vai_q_tensorflow2.structure import name_of
 from vai_q_tensorflow2.training import trainable_model, training_layer
@@ -153,7 +155,7 @@ class VitisQuantizer:
             sizes = shapes_of_data(self._model, seen.peek())
         else:
             sizes = input_shapes(self._model, shape)
-        with asking(call):
+        with asking(functools.partial(left_open, call)):
             graph = load_keras(self._model, sizes)
         kept = _outside(graph, pipeline["quantize_pipeline_config"])
         config = strategies.configuration(strategy, kept, _by_class(self._model))

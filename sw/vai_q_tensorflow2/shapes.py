@@ -4,8 +4,7 @@
 Scripts also write it as ``vai_q_tensorflow`` takes it: ``"?,224,224,3"``, a colon between inputs.
 """
 
-import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from opendpu.frontend.binding import OpenSizesError
@@ -66,18 +65,13 @@ def shapes_of_data(model: Any, batch: Mapping[str, Array]) -> dict[str, tuple[in
     return found
 
 
-@contextlib.contextmanager
-def asking(call: str) -> Iterator[None]:
-    """Let an error about open sizes say how a call takes them: ``quantize_model``."""
-    try:
-        yield
-    except OpenSizesError as error:
-        shapes = {name: [None, *shape[1:]] for name, shape in error.examples.items()}
-        given: Any = next(iter(shapes.values())) if len(shapes) == 1 else shapes
-        raise UnsupportedError(
-            f"{error.what}\nGive their sizes, for example: {call}(…, input_shape={given})",
-            code=CODE,
-        ) from None
+def left_open(call: str, error: OpenSizesError) -> UnsupportedError:
+    """Return an error about open sizes that says how a call takes them: ``quantize_model``."""
+    shapes = {name: [None, *shape[1:]] for name, shape in error.examples.items()}
+    given: Any = next(iter(shapes.values())) if len(shapes) == 1 else shapes
+    return UnsupportedError(
+        f"{error.what}\nGive their sizes, for example: {call}(…, input_shape={given})", code=CODE
+    )
 
 
 def _written(text: str) -> list[list[int | None]]:

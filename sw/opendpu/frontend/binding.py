@@ -3,7 +3,7 @@
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 import onnx
@@ -12,7 +12,7 @@ from onnx import helper
 from opendpu.frontend.input_values import OPTION, Values, declared_shape, filled, named_values
 from opendpu.frontend.single_node import is_native
 from opendpu.ir import Array, TensorType
-from opendpu_arch.errors import ModelFormatError, UnsupportedError
+from opendpu_arch.errors import DPUError, ModelFormatError, UnsupportedError
 
 Sizes = Mapping[str, Sequence[int] | int]
 """By input, its shape, in which -1 stands for the model's own size; or by name of a dimension, its
@@ -36,6 +36,15 @@ class OpenSizesError(UnsupportedError):
         given = (f"--input-shape {name}={','.join(map(str, s))}" for name, s in examples.items())
         super().__init__(f"{what}\nGive their sizes, for example: {' '.join(given)}")
         self.what, self.examples = what, examples
+
+
+@contextlib.contextmanager
+def asking(said: Callable[[OpenSizesError], DPUError]) -> Iterator[None]:
+    """Let an error about open sizes become the one that an interface says it with."""
+    try:
+        yield
+    except OpenSizesError as error:
+        raise said(error) from None
 
 
 @dataclasses.dataclass(frozen=True)

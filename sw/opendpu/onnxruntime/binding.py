@@ -170,12 +170,28 @@ class IOBinding:
             if region is not None:
                 region.write(array, name)
             made = self._held.get(name)
-            self._results[name] = made or onnxruntime.OrtValue.ortvalue_from_numpy(array)
+            self._results[name] = made or as_ort_value(name, array)
 
     def _known(self, role: str, name: str) -> None:
         names = self._names[role]
         if name not in names:
             raise TensorError(f"there is no {role} {name!r}; there are {', '.join(names)}")
+
+
+def as_ort_value(name: str, result: Any) -> Any:
+    """Return a result as ``OrtValue``.
+
+    Raises
+    ------
+    UnsupportedError
+        It is a list or a dictionary, for which onnxruntime's own Python package has no function.
+    """
+    if not isinstance(result, np.ndarray):
+        raise UnsupportedError(
+            f"output {name!r} is a {type(result).__name__}, but only tensors can be made an "
+            "OrtValue in Python: call run()"
+        )
+    return onnxruntime.OrtValue.ortvalue_from_numpy(result)
 
 
 def _check_device(name: str, device: str) -> None:

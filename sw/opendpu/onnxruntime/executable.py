@@ -14,13 +14,13 @@ import onnx
 from opendpu import api
 from opendpu.calibration import read_calibration
 from opendpu.frontend import load_model, load_onnx
-from opendpu.frontend.binding import Sizes
+from opendpu.frontend.binding import Sizes, asking
 from opendpu.frontend.requantizing import Requantize, left_quantizers
 from opendpu.onnxruntime import assignment
 from opendpu.onnxruntime.identity import Model, content_of, digest_of
 from opendpu.onnxruntime.options import ProviderOptions
 from opendpu.onnxruntime.port import Port
-from opendpu.onnxruntime.sizes import Dims, NotWorthItError, asking, given_sizes, mixes_batch
+from opendpu.onnxruntime.sizes import Dims, NotWorthItError, given_sizes, left_open, mixes_batch
 from opendpu.quantize import complete, is_quantized, quantize_with_report
 from opendpu.requantization import by_ranges
 from opendpu.runtime.description import dpu_arch
@@ -213,7 +213,7 @@ def _compiled(
     """Return a model compiled, and what runs where."""
     mode = Requantize.chosen(wanted=options.requantize, has_samples=bool(options.calibration))
     own = Extension.SCALED in target.extensions and not options.requantize
-    with asking():
+    with asking(left_open):
         graph = (
             load_onnx(model, sizes, requantize=mode, any_scale=own)
             if isinstance(model, onnx.ModelProto)

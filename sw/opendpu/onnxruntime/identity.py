@@ -18,6 +18,28 @@ Model = str | os.PathLike[str] | onnx.ModelProto
 """A model by its file, or in memory."""
 
 
+def model_of(given: str | os.PathLike[str] | bytes) -> Model:
+    """Return a model by its file, or what its bytes are.
+
+    Raises
+    ------
+    ModelFormatError
+        The bytes are no model.
+    """
+    if not isinstance(given, bytes):
+        return given
+    try:
+        return onnx.load_model_from_string(given)
+    except Exception as error:  # protobuf's errors have no common base
+        raise ModelFormatError(f"the model's bytes are no ONNX: {error}") from None
+
+
+def loaded(given: str | os.PathLike[str] | bytes) -> onnx.ModelProto:
+    """Return a model with its weights in memory; onnxruntime has opened it before."""
+    model = model_of(given)
+    return model if isinstance(model, onnx.ModelProto) else onnx.load(os.fspath(model))
+
+
 def content_of(model: Model) -> bytes:
     """Return a model as bytes, without weights that are in other files.
 

@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 import onnx
+from onnx import TensorProto
 
 from opendpu.onnxruntime.abi import Api
+from opendpu.onnxruntime.sizes import NotWorthItError
 
 _INT, _INTS, _FLOAT, _FLOATS, _STRING, _STRINGS, _GRAPH, _TENSOR = range(1, 9)
 """``OrtOpAttrType``."""
@@ -61,6 +63,16 @@ class GraphReader:
             for value in values
             if (tensor := self._tensor(value))
         }
+
+    def is_of_numbers(self, graph: int) -> bool:
+        """Return whether all inputs and outputs of a graph are tensors of numbers."""
+        ends = (
+            value
+            for which in ("Inputs", "Outputs")
+            for value in self.api.pointers(f"Graph_GetNum{which}", f"Graph_Get{which}", graph)
+        )
+        tensors = map(self._tensor, ends)
+        return all(one and self._tensor_type(one)[0] != TensorProto.STRING for one in tensors)
 
     def node_names(self, node: int, which: str) -> list[str]:
         """Return the names of a node's ``Inputs`` or ``Outputs``."""
@@ -175,6 +187,8 @@ class GraphReader:
             self.api.ReleaseTensorTypeAndShapeInfo(_at(info))
         data = self.api.pointer("GetTensorMutableData", _at(value))
         size = self.api.size("GetTensorSizeInBytes", _at(value))
+        if dtype == TensorProto.STRING:
+            raise NotWorthItError("it has texts among its weights, which the library cannot read")
         raw = ctypes.string_at(data, size) if data and size else b""
         kind = onnx.helper.tensor_dtype_to_np_dtype(dtype)
         return np.frombuffer(raw, kind).reshape([int(n) for n in shape if isinstance(n, int)])

@@ -6,14 +6,54 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import onnxruntime
 
 from opendpu.ir import SCALARS, Array, FloatGraph
+from opendpu_arch.errors import TensorError
 
 
 def dtype_of(declared: Any) -> np.dtype[Any]:
     """Return the element type of what onnxruntime says of an input: ``tensor(float)``."""
-    kind = str(declared.type).removeprefix("tensor(").removesuffix(")")
-    return np.dtype({"float": "float32", "double": "float64"}.get(kind, kind))
+    return kind_of(str(declared.type))
+
+
+def kind_of(kind: str) -> np.dtype[Any]:
+    """Return the element type that a name such as ``tensor(float)`` says."""
+    name = kind.removeprefix("tensor(").removesuffix(")")
+    return np.dtype({"float": "float32", "double": "float64"}.get(name, name))
+
+
+def is_numbers(declared: Any) -> bool:
+    """Tell whether what onnxruntime says of an input or output is a tensor of numbers."""
+    kind = str(declared.type)
+    return kind.startswith("tensor(") and kind != "tensor(string)"
+
+
+def array_of(port: Any, value: Any) -> Any:
+    """Return an input in the type that the model has; lists of numbers become that.
+
+    What is no tensor of numbers is onnxruntime's to check.
+
+    Raises
+    ------
+    TensorError
+        It has another type or shape.
+    """
+    if not is_numbers(port):
+        return value
+    if isinstance(value, onnxruntime.OrtValue):
+        value = value.numpy()
+    wanted = dtype_of(port)
+    array = value if isinstance(value, np.ndarray) else np.asarray(value, wanted)
+    if array.dtype != wanted:
+        raise TensorError(f"input {port.name!r} is {array.dtype}, but must be {wanted}")
+    pairs = list(zip(array.shape, port.shape, strict=False))[1:]  # any batch
+    if array.ndim != len(port.shape) or any(isinstance(s, int) and n != s for n, s in pairs):
+        shown = ", ".join(map(str, port.shape))
+        raise TensorError(
+            f"input {port.name!r} has shape {list(array.shape)}, but must have [{shown}]"
+        )
+    return array
 
 
 @dataclasses.dataclass(frozen=True)

@@ -15,9 +15,11 @@ import onnx
 from opendpu.ir import Array
 from opendpu.onnxruntime import context
 from opendpu.onnxruntime.abi import INVALID_ARGUMENT, OK, Api
+from opendpu.onnxruntime.compiled_model import NodeArg
 from opendpu.onnxruntime.executable import Executable, executable
 from opendpu.onnxruntime.model import GraphReader
 from opendpu.onnxruntime.options import PROVIDER, ProviderOptions
+from opendpu.onnxruntime.parts import NO_NETWORK, parts_of
 from opendpu.onnxruntime.running import Session
 from opendpu.onnxruntime.sizes import NotWorthItError
 from opendpu.onnxruntime.structs import COMPUTE, EP, Exported, FusionOptions
@@ -65,6 +67,7 @@ class Provider:
         self.context_options = context_options
         self.reader = GraphReader(api)
         self._found: dict[frozenset[str], Executable | None] = {}
+        self._inside: dict[frozenset[str], frozenset[str]] = {}
         self._fused: dict[int, FusedNode] = {}
         self.exported = Exported(
             EP,
@@ -89,18 +92,44 @@ class Provider:
             return
         key = self._key(graph)
         if key not in self._found:
-            self._found[key] = self._executable(graph)
+            self._found[key] = self._executable(graph, key)
         if self._found[key]:
-            self._take(support, nodes)
+            inside = self._inside.get(key)
+            self._take(
+                support,
+                nodes if inside is None
+                else [n for n in nodes if inside & set(self.reader.node_names(n, "Outputs"))],
+            )  # fmt: skip
 
-    def _executable(self, graph: int) -> Executable | None:
+    def _executable(self, graph: int, key: frozenset[str]) -> Executable | None:
         """Return a graph compiled; nothing, and say why, where it is better left alone."""
         try:
-            return executable(self._source(graph), self.options, self.reader.shapes(graph))
+            if self.reader.is_of_numbers(graph):
+                return executable(self._source(graph), self.options, self.reader.shapes(graph))
+            return self._part(graph, key)
         except NotWorthItError as reason:
             label = self.reader.path(graph) or "the model"
             logger.warning("%s stays on the CPU: %s", label, reason)
             return None
+
+    def _part(self, graph: int, key: frozenset[str]) -> Executable:
+        """Return what is of numbers in a graph with other inputs or outputs, compiled."""
+        model = self.reader.model(graph)
+        for item in model.graph.input:
+            if not item.HasField("type"):
+                raise NotWorthItError(
+                    f"input {item.name!r} is no tensor, and onnxruntime does not say what it is: "
+                    "opendpu.onnxruntime.InferenceSession cuts such models"
+                )
+        parts = parts_of(model)
+        if parts is None:
+            raise NotWorthItError(NO_NETWORK)
+        numbers = parts.numbers.graph
+        heads = {item.name: NodeArg.of(item).shape for item in numbers.input}
+        found = executable(parts.numbers, self.options, heads)
+        self._inside[key] = frozenset(n for node in numbers.node for n in node.output if n)
+        self._found[frozenset(item.name for item in numbers.output)] = found
+        return found
 
     def _take(self, support: int, nodes: Sequence[int]) -> None:
         array = (ctypes.c_void_p * len(nodes))(*nodes)

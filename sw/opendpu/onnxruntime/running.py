@@ -25,8 +25,10 @@ class Session:
         self._runner = GraphRunner(executable.graph, device=options.device, target=target)
         self._tensors = executable.tensors()
 
-    def run(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
-        """Return the outputs by name; with a batch in front where the inputs have one.
+    def run(
+        self, arrays: Mapping[str, Array], _wanted: Sequence[str] | None = None
+    ) -> dict[str, Array]:
+        """Return all outputs by name; with a batch in front where the inputs have one.
 
         Inputs that nothing reads may be missing: ONNX Runtime keeps them to itself. A batch of
         nothing gives nothing.

@@ -7,20 +7,21 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-import onnx
 import onnxruntime
 
 from opendpu.ir import Array
 from opendpu.onnxruntime import compiled_model, context
-from opendpu.onnxruntime.binding import IOBinding
+from opendpu.onnxruntime.binding import IOBinding, as_ort_value
+from opendpu.onnxruntime.compiled_model import NodeArg
 from opendpu.onnxruntime.executable import Executable, executable
+from opendpu.onnxruntime.identity import loaded, model_of
+from opendpu.onnxruntime.joined import Joined
 from opendpu.onnxruntime.options import PROVIDER, ProviderOptions
-from opendpu.onnxruntime.other_outputs import OtherOutputs, split
-from opendpu.onnxruntime.port import dtype_of
+from opendpu.onnxruntime.parts import NO_NETWORK, parts_of
+from opendpu.onnxruntime.port import array_of, is_numbers
 from opendpu.onnxruntime.running import Session
 from opendpu.onnxruntime.sizes import NotWorthItError
-from opendpu_arch.errors import DPUError, ModelFormatError, TensorError, UnsupportedError
+from opendpu_arch.errors import DPUError, TensorError, UnsupportedError
 
 logger = logging.getLogger("opendpu.onnxruntime")
 CPU = "CPUExecutionProvider"
@@ -60,8 +61,7 @@ class InferenceSession:
         **kwargs: Any,
     ) -> None:
         self._given = path_or_bytes
-        self._session: Session | None = None
-        self._others: OtherOutputs | None = None
+        self._session: Session | Joined | None = None
         self._session_options = sess_options
         self._context = context.ContextOptions.of_session(sess_options)
         self._forbids_cpu = context.forbids_cpu(sess_options)
@@ -87,13 +87,13 @@ class InferenceSession:
 
         path_or_bytes, before = self._given, self._session
         wanted = dict(named(providers or [PROVIDER], provider_options or ()))
-        self._options, self._session, self._others = wanted, None, None
+        self._options, self._session = wanted, None
         if before is not None:
             before.close()
         if PROVIDER in wanted:
             options = ProviderOptions.read(wanted[PROVIDER])
             try:
-                self._session = Session(self._executable(path_or_bytes, options), options)
+                self._session = self._on_dpu(path_or_bytes, options)
             except NotWorthItError as reason:
                 if self._forbids_cpu:
                     raise DPUError(
@@ -102,22 +102,41 @@ class InferenceSession:
                     ) from None
                 logger.warning("the model stays on the CPU: %s", reason)
 
+    def _on_dpu(
+        self, given: str | os.PathLike[str] | bytes, options: ProviderOptions
+    ) -> Session | Joined:
+        """Return what computes the model: the DPU's part, and where there are texts, sequences or
+        dictionaries at its ends, onnxruntime before and behind it."""
+        ends = (*self._cpu.get_inputs(), *self._cpu.get_outputs())
+        if isinstance(self._cpu, compiled_model.CompiledModel) or all(map(is_numbers, ends)):
+            return Session(self._executable(given, options), options)
+        if self._context.enabled:
+            raise UnsupportedError(
+                "ep.context_enable: this session writes models of compiled parts alone, and the "
+                "model has inputs or outputs that are no tensors of numbers: call "
+                "opendpu.onnxruntime.register(), and use onnxruntime.InferenceSession"
+            )
+        model = loaded(given)
+        parts = parts_of(model, self._session_options)
+        if parts is None:
+            raise NotWorthItError(NO_NETWORK)
+        heads = {item.name: NodeArg.of(item).shape for item in parts.numbers.graph.input}
+        with context.switched_off(self._session_options):
+            return Joined(
+                parts,
+                Session(executable(parts.numbers, options, heads), options),
+                self._session_options,
+            )
+
     def _executable(
         self, given: str | os.PathLike[str] | bytes, options: ProviderOptions
     ) -> Executable:
         """Return what is compiled, and write it into a model where that is asked for."""
         if isinstance(self._cpu, compiled_model.CompiledModel):
             return self._cpu.executable(options)
-        model, self._others = split(
-            _model(given), self.get_inputs(), self.get_outputs(), self._session_options
-        )
+        model = model_of(given)
         found = executable(model, options, {one.name: one.shape for one in self._cpu.get_inputs()})
         if self._context.enabled:
-            if self._others:
-                raise UnsupportedError(
-                    f"ep.context_enable is set, but {', '.join(self._others.names)} are no tensors "
-                    "of numbers, and cannot be outputs of a compiled part"
-                )
             compiled_model.write(found, model, self._context)
             self._context = context.ContextOptions()  # once
         return found
@@ -186,8 +205,6 @@ class InferenceSession:
     ) -> list[Any]:
         """Return the outputs that are asked for; all of them for None or nothing.
 
-        Each is an array, or what onnxruntime gives for lists and dictionaries.
-
         Parameters
         ----------
         output_names
@@ -207,7 +224,7 @@ class InferenceSession:
         if self._session is None:
             found: list[Any] = self._cpu.run(output_names or None, input_feed, run_options)
             return found
-        own = self._output_names()
+        own = [value.name for value in self.get_outputs()]
         wanted = list(output_names or own)
         inputs = [value.name for value in self.get_inputs()]
         if unknown := sorted(set(wanted) - set(own)):
@@ -219,17 +236,15 @@ class InferenceSession:
             )
         if run_options is not None and run_options.terminate:
             raise DPUError("the run was not begun: terminate is set in its RunOptions")
-        given = {one.name: _array(one, input_feed[one.name]) for one in self.get_inputs()}
-        results: dict[str, Any] = {**self._session.run(given)}
-        if self._others is not None:
-            results |= self._others.run({**given, **results}, wanted)
+        given = {one.name: array_of(one, input_feed[one.name]) for one in self.get_inputs()}
+        results = self._session.run(given, wanted)
         return [results[name] for name in wanted]
 
     def run_async(
         self,
         output_names: Sequence[str] | None,
         input_feed: Mapping[str, Any],
-        callback: Callable[[Sequence[Any] | None, Any, str], None],
+        callback: Callable[[Sequence[Array] | None, Any, str], None],
         user_data: Any,
         run_options: Any = None,
     ) -> None:
@@ -254,18 +269,10 @@ class InferenceSession:
         input_dict_ort_values: Mapping[str, Any],
         run_options: Any = None,
     ) -> list[Any]:
-        """Return outputs as ``OrtValue``, given inputs that are such; else as :meth:`run`.
-
-        Raises
-        ------
-        TensorError
-            An output is a list, which :meth:`run` gives. Else as :meth:`run`.
-        """
+        """Return outputs as ``OrtValue``, given inputs that are such; else as :meth:`run`."""
         found = self.run(output_names, input_dict_ort_values, run_options)
-        for array, name in zip(found, output_names or self._output_names(), strict=True):
-            if not isinstance(array, np.ndarray):
-                raise TensorError(f"output {name!r} is no tensor, and has no OrtValue: call run()")
-        return [onnxruntime.OrtValue.ortvalue_from_numpy(array) for array in found]
+        names = output_names or [value.name for value in self.get_outputs()]
+        return [as_ort_value(name, one) for name, one in zip(names, found, strict=True)]
 
     def run_with_iobinding(self, iobinding: IOBinding, run_options: Any = None) -> None:
         """Run with what :meth:`io_binding` has bound."""
@@ -275,32 +282,3 @@ class InferenceSession:
                 "session gives"
             )
         iobinding.take(self.run(iobinding.wanted(), iobinding.feeds(), run_options))
-
-    def _output_names(self) -> list[str]:
-        return [value.name for value in self.get_outputs()]
-
-
-def _array(port: Any, value: Any) -> Array:
-    """Return an input in the type that the model has; lists of numbers become that."""
-    if isinstance(value, onnxruntime.OrtValue):
-        value = value.numpy()
-    wanted = dtype_of(port)
-    array = value if isinstance(value, np.ndarray) else np.asarray(value, wanted)
-    if array.dtype != wanted:
-        raise TensorError(f"input {port.name!r} is {array.dtype}, but must be {wanted}")
-    pairs = list(zip(array.shape, port.shape, strict=False))[1:]  # any batch
-    if array.ndim != len(port.shape) or any(isinstance(s, int) and n != s for n, s in pairs):
-        shown = ", ".join(map(str, port.shape))
-        raise TensorError(
-            f"input {port.name!r} has shape {list(array.shape)}, but must have [{shown}]"
-        )
-    return array
-
-
-def _model(given: str | os.PathLike[str] | bytes) -> str | os.PathLike[str] | onnx.ModelProto:
-    if not isinstance(given, bytes):
-        return given
-    try:
-        return onnx.load_model_from_string(given)
-    except Exception as error:  # protobuf's errors have no common base
-        raise ModelFormatError(f"the model's bytes are no ONNX: {error}") from None

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sizes of a session's inputs, and whether a model treats every sample of a batch by itself."""
 
-import contextlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -44,16 +43,12 @@ class NotWorthItError(DPUError):
     """The model stays where it is: float without calibration, say, or too little for a DPU."""
 
 
-@contextlib.contextmanager
-def asking() -> Iterator[None]:
+def left_open(error: OpenSizesError) -> NotWorthItError:
     """Leave a model with open sizes where it is, and say how onnxruntime takes them."""
-    try:
-        yield
-    except OpenSizesError as error:
-        raise NotWorthItError(
-            f"{error.what}\nGive their sizes by name: SessionOptions."
-            "add_free_dimension_override_by_name(NAME, SIZE), or write the model with fixed ones"
-        ) from None
+    return NotWorthItError(
+        f"{error.what}\nGive their sizes by name: SessionOptions."
+        "add_free_dimension_override_by_name(NAME, SIZE), or write the model with fixed ones"
+    )
 
 
 def mixes_batch(model: Model) -> bool:

@@ -82,7 +82,8 @@ def quantize(
     behind every quantized result, constants on their grid. What only the CPU can compute stays
     float, see :mod:`opendpu.quantize.placement.scope`.
     """
-    return quantize_with_report(graph, calib, config, show=show, **options).graph
+    with one_blas_thread():
+        return _quantized(graph, calib, config, show=show, **options).graph
 
 
 @one_blas_thread()
@@ -124,6 +125,19 @@ def quantize_with_report(
     GraphError
         Ranges so far apart that the DPU's shifts cannot bridge them.
     """
+    return _quantized(graph, calib, config, show=show, measured=True, **options)
+
+
+def _quantized(
+    graph: FloatGraph,
+    calib: Calibration,
+    config: QuantizeConfig | None,
+    *,
+    show: Callable[[str], None],
+    measured: bool = False,
+    **options: Any,
+) -> Quantized:
+    """Quantize; what it cost is in the report only if that is ``measured``, which takes a while."""
     config = _configured(config or QuantizeConfig(), options)
     if is_quantized(graph):
         raise UnsupportedError(f"graph {graph.name!r} is quantized already; compile it as it is")
@@ -173,6 +187,8 @@ def quantize_with_report(
     if config.bias_correction:
         correct_biases(result, observed.means, samples, count, progress)
     _trained(result, graph, samples, config, report, show)
+    if not measured:
+        return Quantized(result, report, graph)
     progress.say("measuring what quantization costs")
     fitted = 0 if report.obstacles else fitted_samples(graph, samples, config)
     measure(

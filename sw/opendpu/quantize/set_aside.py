@@ -4,6 +4,8 @@
 So only one of two sessions, each with the weights of a whole network, is there at a time.
 """
 
+import contextlib
+import contextvars
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from typing import BinaryIO
@@ -15,6 +17,19 @@ from opendpu.quantize.spool import FileArray, Folder
 
 Part = tuple[int, Mapping[str, Array]]
 """How many samples, and results by op."""
+
+
+_IN_MEMORY = contextvars.ContextVar("in_memory", default=False)
+
+
+@contextlib.contextmanager
+def in_memory() -> Iterator[None]:
+    """Let results wait in memory: of models and samples that no file may hold."""
+    token = _IN_MEMORY.set(True)
+    try:
+        yield
+    finally:
+        _IN_MEMORY.reset(token)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,6 +48,8 @@ class _Aside:
 
 def set_aside(parts: Iterable[Part]) -> Iterator[tuple[int, dict[str, Array]]]:
     """Compute all parts before the first is asked for; return them, with their order in memory."""
+    if _IN_MEMORY.get():
+        return iter([(count, dict(results)) for count, results in parts])
     folder = Folder()
     index = []
     with (folder.path / "results").open("wb") as file:

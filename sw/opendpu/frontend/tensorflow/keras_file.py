@@ -14,6 +14,7 @@ import zipfile
 from collections.abc import Mapping
 from typing import Any
 
+from opendpu.frontend.tensorflow.keras_h5 import layers_of_applications, readable
 from opendpu.frontend.tensorflow.runtime import tf
 from opendpu.ops.inference import reason_of
 from opendpu_arch.errors import ModelFormatError
@@ -55,11 +56,10 @@ def read_keras(path: str | pathlib.Path, custom_objects: Mapping[str, Any] | Non
 
 
 def _loaded(keras: Any, path: pathlib.Path, custom_objects: Mapping[str, Any] | None) -> Any:
-    with warnings.catch_warnings():
+    known = {**layers_of_applications(keras), **(custom_objects or {})}
+    with warnings.catch_warnings(), readable(path, keras) as found:
         warnings.simplefilter("ignore")
-        return keras.models.load_model(
-            path, compile=False, custom_objects=dict(custom_objects or {})
-        )
+        return keras.models.load_model(found, compile=False, custom_objects=known)
 
 
 def _version(path: pathlib.Path) -> str:

@@ -2,5 +2,6 @@
 """The quantizer: its class, its configurations, its enumerations."""
 
 from quark.onnx.quantization.api import ModelQuantizer
+from quark.onnx.quantization.config import Config, QConfig, QuantizationConfig
 
-__all__ = ["ModelQuantizer"]
+__all__ = ["Config", "ModelQuantizer", "QConfig", "QuantizationConfig"]

@@ -2,6 +2,7 @@
 """``ModelQuantizer``: quantizes ONNX models as a configuration says."""
 
 import dataclasses
+import glob
 import os
 import pathlib
 import warnings
@@ -18,21 +19,22 @@ from opendpu_arch import outputs
 from opendpu_arch.errors import UnsupportedError
 from quark.onnx.quantization.config.algorithm import AlgoConfig, finetuning_of
 from quark.onnx.quantization.config.config import Config, QConfig, QuantizationConfig
-from quark.onnx.quantization.config.spec import QLayerConfig, QTensorConfig, named
+from quark.onnx.quantization.config.data_type import DataType
+from quark.onnx.quantization.config.spec import QLayerConfig, QTensorConfig
 from quark.onnx.quantization.quant_utils import ExtendedQuantFormat
 from vai_q_onnx import options as extra
 from vai_q_onnx.calibration import Reader
 from vai_q_onnx.enums import PowerOfTwoMethod
 from vai_q_onnx.layout import channels_last
 from vai_q_onnx.quantize import configuration, is_unsigned, quantized_model
-from vai_q_onnx.selection import FLOAT, as_overrides, float_nodes
+from vai_q_onnx.selection import FLOAT, as_overrides, float_nodes, matching, name_of
 from vai_q_onnx.sizes import OPTION
 
 Path = str | os.PathLike[str]
 
 REFUSED = (
-    "subgraphs_to_exclude", "specific_tensor_precision", "use_dynamic_quant", "include_sq",
-    "include_rotation", "include_auto_mp", "crypto_mode",
+    "specific_tensor_precision", "use_dynamic_quant", "include_sq", "include_rotation",
+    "include_auto_mp",
 )  # fmt: skip
 """What a configuration of the first form may not ask for: there is nothing of the kind here."""
 
@@ -43,8 +45,14 @@ SELECTION = {"NodesToQuantize": "nodes_to_quantize", "OpTypesToQuantize": "op_ty
 """Extra options that are arguments elsewhere."""
 
 SILENT = ("DebugMode", "PrintSummary", "IgnoreWarnings", "ExecutionProviders", "OptimizeModel",
-          "SimplifyModel", "TmpDir", "UseRandomData")  # fmt: skip
+          "SimplifyModel", "TmpDir", "UseRandomData", "CryptoMode", "EncryptionAlgorithm",
+          "EnableNPUCnn", "EnableNPUTransformer")  # fmt: skip
 """Extra options that change no number."""
+
+CRYPTO = (
+    "crypto_mode keeps model and samples in memory, but finetuning puts results of layers into "
+    "temporary files; do one of them"
+)
 
 
 class ModelQuantizer:
@@ -150,14 +158,18 @@ def _first(
         nodes_to_exclude=given.nodes_to_exclude,
         nodes_to_quantize=given.nodes_to_quantize or selection.get("nodes_to_quantize"),
         op_types_to_quantize=given.op_types_to_quantize or selection.get("op_types_to_quantize"),
+        subgraphs_to_exclude=given.subgraphs_to_exclude,
     )  # fmt: skip
     tuned = finetuning_of(algorithms)
     config = dataclasses.replace(
         config, overrides=as_overrides(floating), finetune=tuned or config.finetune
     )
+    secret = given.crypto_mode or bool(given.extra_options.get("CryptoMode"))
+    _check_secret(config, secret=secret)
     made, _ = quantized_model(
         source, _or_random(reader, given.extra_options), config, given.quant_format,
         chosen, unsigned=is_unsigned(given.activation_type) and bool(chosen["ActivationSymmetric"]),
+        in_memory=secret,
     )  # fmt: skip
     return made, given.use_external_data_format
 
@@ -175,26 +187,39 @@ def _second(
     power_of_two = activation.scale == "power_of_two"
     chosen = extra.checked(options, power_of_two=power_of_two)
     source = read_model(model)
-    floating = float_nodes(source.proto, **selection) if selection else []
-    excluded = named(given.exclude)
+    floating = float_nodes(
+        source.proto, **selection,
+        nodes_to_exclude=[one for one in given.exclude if isinstance(one, str)],
+        subgraphs_to_exclude=[one for one in given.exclude if not isinstance(one, str)],
+    )  # fmt: skip
+    names = [name_of(node) for node in source.proto.graph.node]
     rules = [
-        *as_overrides(floating),
         *(_rule(one, kinds=tuple(kinds)) for one, kinds in given.layer_type_config.items()),
-        *(_rule(one, names=named(names)) for one, names in given.specific_layer_config.items()),
-        *([_rule(None, names=excluded)] if excluded else []),
+        *(
+            _rule(one, names=tuple(map(glob.escape, matching(names, those))))
+            for one, those in given.specific_layer_config.items()
+        ),
+        *as_overrides(floating),
     ]
     config = QuantizeConfig(
         input=activation, activation=activation, weights=_tensor(layers.weight),
         bias=_bias(layers), overrides=tuple(rules),
         finetune=finetuning_of([*given.algo_config, *algorithms]),
     )  # fmt: skip
+    secret = bool(given.extra_options.get("CryptoMode"))
+    _check_secret(config, secret=secret)
     result = layers.result()
     made, _ = quantized_model(
         source, _or_random(reader, given.extra_options), config,
         QuantFormat.QDQ if _is_native(config) else ExtendedQuantFormat.QDQ, chosen,
-        unsigned=result is not None and result.is_unsigned,
+        unsigned=result is not None and result.is_unsigned, in_memory=secret,
     )  # fmt: skip
     return made, given.use_external_data_format
+
+
+def _check_secret(config: QuantizeConfig, *, secret: bool) -> None:
+    if secret and config.finetune is not None:
+        raise UnsupportedError(CRYPTO)
 
 
 def _or_random(reader: Reader | None, options: dict[str, Any]) -> Reader | None:
@@ -226,9 +251,17 @@ def _bias(layers: QLayerConfig) -> TensorSpec:
 
 
 def _rule(
-    layers: QLayerConfig | None, *, kinds: tuple[str, ...] = (), names: tuple[str, ...] = ()
+    layers: QLayerConfig | type[DataType] | DataType | None,
+    *,
+    kinds: tuple[str, ...] = (),
+    names: tuple[str, ...] = (),
 ) -> Override:
-    """Return the rule for some layers; none for those that are not quantized."""
+    """Return the rule for some layers; none for those that are not quantized.
+
+    A data type is that of all their tensors.
+    """
+    if layers is not None and not isinstance(layers, QLayerConfig):
+        layers = QLayerConfig(input_tensors=layers.spec, weight=layers.spec)
     if layers is None:
         return Override(kinds=kinds, names=names, weights=FLOAT, bias=FLOAT, activation=FLOAT)
     return Override(

@@ -70,6 +70,29 @@ class AdaQuantConfig(_Finetuning):
     learning_rate = 1e-5
 
 
+class _Elsewhere(AlgoConfig):
+    """Something of Quark's that there is not here; refused when a model is quantized."""
+
+    def __init__(self, *given: Any, **other: Any) -> None:
+        del given, other
+
+
+class AutoMixprecisionConfig(_Elsewhere):
+    """Other element types for the layers that suffer most."""
+
+
+class SmoothQuantConfig(_Elsewhere):
+    """Scales moved from activations into the weights of products."""
+
+
+class QuarotConfig(_Elsewhere):
+    """Rotations between products."""
+
+
+class GPTQConfig(_Elsewhere):
+    """Weights of products rounded one after the other."""
+
+
 def finetuning_of(algorithms: list[AlgoConfig]) -> FinetuneConfig | None:
     """Return how to finetune; none for not at all.
 

@@ -26,6 +26,16 @@ _SYMMETRIC = {"extra_options": {"ActivationSymmetric": True}}
 _WIDE = {"quant_format": ExtendedQuantFormat.QDQ}
 _PERCENTILE = {"calibrate_method": CalibrationMethod.Percentile}
 
+_SIXTEEN = {
+    **_WIDE, "activation_type": ExtendedQuantType.QUInt16, "weight_type": ExtendedQuantType.QInt16,
+}  # fmt: skip
+_ACCURATE: dict[str, dict[str, Any]] = {
+    "INT8": {**_PERCENTILE, "activation_type": QuantType.QUInt8},
+    "INT16": {**_PERCENTILE, **_SIXTEEN},
+}
+"""Parts of configurations that end with :data:`_ACCURATE_NAMES`: finetuned."""
+_ACCURATE_NAMES = ("CNN_ACCURATE", "TRANSFORMER_ACCURATE")
+
 _TUNED: dict[str, dict[str, Any]] = {
     "XINT8": {
         "calibrate_method": PowerOfTwoMethod.MinMSE, "activation_type": QuantType.QUInt8,
@@ -46,6 +56,9 @@ _PLAIN: dict[str, dict[str, Any]] = {
         "extra_options": {"ActivationSymmetric": False, "WeightSymmetric": False},
     },
     "INT8_CNN_DEFAULT": {"activation_type": QuantType.QUInt8},
+    "INT16_CNN_DEFAULT": _SIXTEEN,
+    "INT8_TRANSFORMER_DEFAULT": {"activation_type": QuantType.QUInt8},
+    "INT16_TRANSFORMER_DEFAULT": _SIXTEEN,
     "VINT8": {"calibrate_method": PowerOfTwoMethod.MinMSE, **_SYMMETRIC},
     "BF16": {
         **_WIDE, "activation_type": ExtendedQuantType.QBFloat16,
@@ -68,27 +81,38 @@ def get_default_config(config_name: str) -> QuantizationConfig:
     """
     base, _, algorithm = config_name.rpartition("_")
     if algorithm in _RATES and base in _TUNED:
-        found = _made(_TUNED[base])
-        found.include_fast_ft = True
-        found.extra_options["FastFinetune"] = {
-            "DataSize": 1000, "FixedSeed": 1705472343, "BatchSize": 2, "NumIterations": 1000,
-            "LearningRate": _RATES[algorithm], "OptimAlgorithm": algorithm.lower(),
-            "OptimDevice": "cpu", "InferDevice": "cpu", "EarlyStop": True,
-        }  # fmt: skip
+        return _finetuned(_TUNED[base], algorithm)
+    width, _, rest = config_name.partition("_")
+    if width in _ACCURATE and rest in _ACCURATE_NAMES:
+        found = _finetuned(_ACCURATE[width], "ADAROUND")
+        found.extra_options["Percentile"] = 99.9999
         return found
     known = _TUNED | _PLAIN
     if config_name not in known:
+        accurate = ", ".join(f"{width}_{end}" for width in _ACCURATE for end in _ACCURATE_NAMES)
         raise UnsupportedError(
             f"configuration {config_name!r} is not here; there are {', '.join(known)}, and the "
-            f"first {len(_TUNED)} of these with _{' or _'.join(_RATES)} behind"
+            f"first {len(_TUNED)} of these with _{' or _'.join(_RATES)} behind, and {accurate}"
         )
     return _made(known[config_name])
+
+
+def _finetuned(parts: Mapping[str, Any], algorithm: str) -> QuantizationConfig:
+    found = _made(parts)
+    found.include_fast_ft = True
+    found.extra_options["FastFinetune"] = {
+        "DataSize": 1000, "FixedSeed": 1705472343, "BatchSize": 2, "NumIterations": 1000,
+        "LearningRate": _RATES[algorithm], "OptimAlgorithm": algorithm.lower(),
+        "OptimDevice": "cpu", "InferDevice": "cpu", "EarlyStop": True,
+    }  # fmt: skip
+    return found
 
 
 def get_default_config_mapping() -> dict[str, QuantizationConfig]:
     """Return all configurations by name."""
     tuned = [f"{name}{end}" for name in _TUNED for end in ("", *(f"_{a}" for a in _RATES))]
-    return {name: get_default_config(name) for name in (*tuned, *_PLAIN)}
+    accurate = [f"{width}_{end}" for width in _ACCURATE for end in _ACCURATE_NAMES]
+    return {name: get_default_config(name) for name in (*tuned, *_PLAIN, *accurate)}
 
 
 def _made(parts: Mapping[str, Any]) -> QuantizationConfig:

@@ -5,8 +5,11 @@ from quark.onnx.quantization.config.algorithm import AdaQuantConfig, AdaRoundCon
 from quark.onnx.quantization.config.config import QConfig
 from quark.onnx.quantization.config.spec import (
     BFloat16Spec,
+    BFP16Spec,
     Int8Spec,
     Int16Spec,
+    MX6Spec,
+    MX9Spec,
     QLayerConfig,
     QTensorConfig,
     XInt8Spec,
@@ -18,6 +21,9 @@ _SPECS: dict[str, tuple[type[QTensorConfig], type[QTensorConfig]]] = {
     "A8W8": (Int8Spec, Int8Spec),
     "A16W8": (Int16Spec, Int8Spec),
     "BF16": (BFloat16Spec, BFloat16Spec),
+    "BFP16": (BFP16Spec, BFP16Spec),
+    "MX6": (MX6Spec, MX6Spec),
+    "MX9": (MX9Spec, MX9Spec),
 }
 """Activations and weights."""
 _FINETUNED = ("XINT8", "A8W8", "A16W8")

@@ -2,8 +2,6 @@
 """How tensors are quantized, by class: ``Int8Spec()``, ``XInt8Spec()``, ``QLayerConfig``."""
 
 import enum
-import glob
-from collections.abc import Sequence
 
 from opendpu.quantize.tensor_spec import TensorSpec
 from opendpu_arch.errors import UnsupportedError
@@ -120,6 +118,9 @@ class QTensorConfig:
         )  # fmt: skip
 
 
+Spec = QTensorConfig | type[QTensorConfig] | None
+
+
 class Int8Spec(QTensorConfig):
     """Signed, 8 bits."""
 
@@ -167,8 +168,34 @@ class BFloat16Spec(Float16Spec):
     number_format = "bfloat16"
 
 
+class BFP16Spec(Float16Spec):
+    """Block floating point, 16 bits: eight values of 8 bits share an exponent."""
+
+    number_format = "bfp16"
+
+
+class MX6Spec(Float16Spec):
+    """Shared microexponents, 6 bits."""
+
+    number_format = "mx6"
+
+
+class MX9Spec(Float16Spec):
+    """Shared microexponents, 9 bits."""
+
+    number_format = "mx9"
+
+
+class MX4Spec(Float16Spec):
+    """Shared microexponents, 4 bits; not here."""
+
+    number_format = "mx4"
+
+
 class QLayerConfig:
     """How the tensors of layers are quantized.
+
+    A specification may be given by its class, too.
 
     Parameters
     ----------
@@ -182,39 +209,21 @@ class QLayerConfig:
 
     def __init__(
         self,
-        input_tensors: QTensorConfig | None = None,
-        activation: QTensorConfig | None = None,
-        weight: QTensorConfig | None = None,
-        bias: QTensorConfig | None = None,
-        output_tensors: QTensorConfig | None = None,
+        input_tensors: Spec = None,
+        activation: Spec = None,
+        weight: Spec = None,
+        bias: Spec = None,
+        output_tensors: Spec = None,
     ) -> None:
-        given = input_tensors if input_tensors is not None else activation
+        given = _instance(input_tensors if input_tensors is not None else activation)
         self.activation = given
-        self.weight, self.bias = weight, bias
-        self.output_tensors = output_tensors if output_tensors is not None else given
+        self.weight, self.bias = _instance(weight), _instance(bias)
+        self.output_tensors = _instance(output_tensors) if output_tensors is not None else given
 
     def result(self) -> QTensorConfig | None:
         """Return how results are quantized; none where that is not said."""
         return self.output_tensors
 
 
-def named(patterns: Sequence[object]) -> tuple[str, ...]:
-    """Return names of nodes, or patterns of them, as our configurations have them.
-
-    Raises
-    ------
-    UnsupportedError
-        A part of the graph by its ends, or a regular expression other than ``.*``.
-    """
-    found = []
-    for one in patterns:
-        if not isinstance(one, str):
-            raise UnsupportedError(f"{one!r} stands for a part of a graph; name its nodes instead")
-        if not one.startswith("^"):
-            found.append(glob.escape(one))
-            continue
-        text = one.removeprefix("^").removesuffix("$").replace(".*", "*")
-        if any(sign in text for sign in "[](){}+|\\?"):
-            raise UnsupportedError(f"{one!r}: of regular expressions there is '.*' only here")
-        found.append(text)
-    return tuple(found)
+def _instance(given: Spec) -> QTensorConfig | None:
+    return given() if isinstance(given, type) else given
