@@ -21,6 +21,9 @@ WORK = 2e10
 """What a network may take on all samples, in multiply-accumulates or what takes as long, if it is
 corrected in two ways."""
 
+CERTAIN = 1.0
+"""Standard errors that the mean gain of a held-out sample has to have for refined scales."""
+
 FEWEST = 16
 """Samples that are needed to tell which of two ways is better."""
 
@@ -72,9 +75,9 @@ class Correction:
         chosen = held_out(fitted_count(self.samples))
         judge = Judge(self.graph, self.samples.chosen(chosen))
         refined, plain = (judge.errors(one) for one in made)
-        best = int(is_gain(plain, refined))
+        best = 0 if is_gain(refined, plain, CERTAIN) else 1
         if best:
-            note("refined scales were not kept: without them, samples held out come nearer")
+            note("refined scales were not kept: samples held out come no nearer with them")
         for text in notes[best]:
             note(text)
         return made[best]

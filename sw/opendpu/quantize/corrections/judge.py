@@ -13,21 +13,17 @@ from opendpu.quantize.finetune.guard import last_fixes
 from opendpu.quantize.placement.insert import with_plain_constants
 from opendpu.quantize.samples import Samples
 
-CERTAIN = 1.0
-"""Standard errors that the mean gain of a sample has to have."""
 
-
-def is_gain(errors: Array, others: Array) -> bool:
+def is_gain(errors: Array, others: Array, certain: float) -> bool:
     """Return whether errors of samples are below others of theirs, and not by chance.
 
-    Of many changes some gain on few samples, which others pay for. The mean gain of a sample has to
-    be ``CERTAIN`` times its own standard error.
+    The mean gain of a sample has to be ``certain`` times its own standard error.
     """
     gains = others - errors
     if len(gains) == 1:
         return bool(gains[0] > 0)
     return bool(
-        gains.sum() > 0 and gains.mean() * np.sqrt(len(gains)) >= CERTAIN * gains.std(ddof=1)
+        gains.sum() > 0 and gains.mean() * np.sqrt(len(gains)) >= certain * gains.std(ddof=1)
     )
 
 

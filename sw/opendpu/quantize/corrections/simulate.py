@@ -16,6 +16,10 @@ from opendpu.quantize.layers import is_layer, parameters_of
 from opendpu.quantize.observers.mean import Mean
 from opendpu.quantize.placement.insert import fix_name
 
+CERTAIN = 0.5
+"""Standard errors that the mean gain of a sample has to have: some changes gain on few samples,
+which others pay for."""
+
 ONE_THREAD_MACS = 1 << 24
 """Layers up to this size are computed by one thread: there are many of them, one at a time."""
 
@@ -39,7 +43,7 @@ class State:
         """Return whether the error is below that part of another's, and not by chance."""
         if self.errors.sum() >= part * other.errors.sum():
             return False
-        return is_gain(self.errors, other.errors)
+        return is_gain(self.errors, other.errors, CERTAIN)
 
 
 class Simulation:

@@ -134,7 +134,7 @@ def test_refined_scales_stay_only_if_held_out_samples_come_nearer(monkeypatch) -
     monkeypatch.setattr(State, "is_better", worse)
     monkeypatch.setattr(State, "is_lower", lambda self, other: True)
     kept = quantize_with_report(graph, data)
-    note = "refined scales were not kept: without them, samples held out come nearer"
+    note = "refined scales were not kept: samples held out come no nearer with them"
     assert note in kept.report.notes
     assert [n.type for n in kept.graph] == [n.type for n in before.graph]
     monkeypatch.setattr(corrected, "WORK", 0)  # too much work to look
