@@ -130,11 +130,16 @@ QUANTIZE = (
          "behind = wide - (axis % wide) - own", "behind = wide - (axis % wide) - own - 1"),
     ),
     *mutants(
-        "sw/opendpu/quantize/corrections/simulate.py",
+        "sw/opendpu/quantize/corrections/judge.py",
         "unit/opendpu/quantize/test_refine.py",
-        ("quantize-refine-judges-one-half",
-         "(self.errors[judged] < other.errors[judged]).all()",
-         "(self.errors[judged] < other.errors[judged]).any()"),
+        ("quantize-refine-takes-chance",
+         ">= certain * gains.std(ddof=1)", ">= 0 * gains.std(ddof=1)"),
+    ),
+    *mutants(
+        "sw/opendpu/quantize/corrected.py",
+        "unit/opendpu/quantize/test_refine.py",
+        ("quantize-refined-always",
+         "0 if is_gain(refined, plain, CERTAIN) else 1", "0"),
     ),
     *mutants(
         "sw/opendpu/quantize/transforms/channel_sets.py",

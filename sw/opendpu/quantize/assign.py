@@ -17,11 +17,7 @@ Refine = Callable[[dict[str, int], dict[str, Quantization]], dict[str, int]]
 
 
 def deployable_scales(
-    graph: Graph,
-    groups: ScaleGroups,
-    specs: TensorSpecs,
-    observed: Observed,
-    refined: Refine | None = None,
+    graph: Graph, groups: ScaleGroups, specs: TensorSpecs, observed: Observed
 ) -> dict[str, Quantization]:
     """Return quantizations by op or constant, with fix points that the DPU's shifts can hold.
 
@@ -30,14 +26,28 @@ def deployable_scales(
     GraphError
         Ranges so far apart that no shift bridges them.
     """
+    return candidates(graph, groups, specs, observed)[0]
+
+
+def candidates(
+    graph: Graph,
+    groups: ScaleGroups,
+    specs: TensorSpecs,
+    observed: Observed,
+    refined: Refine | None = None,
+) -> list[dict[str, Quantization]]:
+    """Return what :func:`deployable_scales` does; before it, if they differ, refined ones."""
     scales = choose_scales(groups, observed, specs.results)
     chosen = {name: found.fix_point for name, found in scales.items()}
     weights = weight_scales(graph, specs.weights)
-    if refined is not None:
-        chosen = refined(chosen, weights)
-    constants = make_legal(graph, groups, chosen, weights, specs.bias)
     templates = specs.templates()
-    return {name: templates[name].at(point) for name, point in chosen.items()} | constants
+    made: list[dict[str, Quantization]] = []
+    for points in (chosen,) if refined is None else (refined(chosen, weights), chosen):
+        constants = make_legal(graph, groups, points, weights, specs.bias)
+        found = {name: templates[name].at(point) for name, point in points.items()} | constants
+        if found not in made:
+            made.append(found)
+    return made
 
 
 def free_scales(

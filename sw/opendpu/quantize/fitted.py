@@ -3,8 +3,8 @@
 
 from opendpu.ir import Graph
 from opendpu.quantize.config import QuantizeConfig
-from opendpu.quantize.corrections import refine
 from opendpu.quantize.corrections.bias import sample_count
+from opendpu.quantize.corrections.trials import fitted_count
 from opendpu.quantize.finetune.fitting import correction_samples
 from opendpu.quantize.noise import SAMPLES
 from opendpu.quantize.report import Report
@@ -21,7 +21,7 @@ def fitted_samples(graph: Graph, samples: Samples, config: QuantizeConfig) -> in
     """
     counts = [0]
     if config.refinement:
-        counts.append(refine.SAMPLES)
+        counts.append(fitted_count(samples))
     if config.bias_correction:
         counts.append(sample_count(graph))
     if config.weight_correction:

@@ -7,18 +7,18 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from opendpu.ir import NOTES, FloatGraph, Graph, QuantizedGraph
-from opendpu.quantize.assign import deployable_scales, free_scales
+from opendpu.quantize.assign import candidates, free_scales
 from opendpu.quantize.calibrate import observe
 from opendpu.quantize.complete import is_quantized
 from opendpu.quantize.config import SUBSTITUTIONS, QuantizeConfig
-from opendpu.quantize.corrections.bias import add_biases, correct_biases, sample_count
+from opendpu.quantize.corrected import Correction
+from opendpu.quantize.corrections.bias import add_biases, sample_count
 from opendpu.quantize.corrections.refine import refine
 from opendpu.quantize.equalization import equalize_channels
-from opendpu.quantize.finetune import correct_weights, finetune
+from opendpu.quantize.finetune import finetune
 from opendpu.quantize.fitted import fitted_samples
 from opendpu.quantize.measure import measure
 from opendpu.quantize.placement.groups import Demands
-from opendpu.quantize.placement.insert import insert
 from opendpu.quantize.placement.logarithms import wide_arguments
 from opendpu.quantize.placement.place import place
 from opendpu.quantize.placement.specs import unmatched
@@ -167,26 +167,23 @@ def _quantized(
         graph, groups, specs.results, samples, layers=layers, mean_samples=count,
         batch=config.batch, progress=progress,
     )  # fmt: skip
+    correction = Correction(graph, samples, config, observed, progress, show)
     if report.obstacles:
-        if config.refinement:
-            report.note(
-                "refinement was skipped: it tries fix points that the DPU can run, and this "
-                f"configuration is not deployable ({report.obstacles[0]})"
-            )
-        scales = free_scales(graph, groups, specs, observed)
+        _note_not_deployable(config, report)
+        result = correction.biases(free_scales(graph, groups, specs, observed))
     else:
         _note_narrow(config, report)
         refined = functools.partial(
             refine, graph, groups, samples, specs, observed, layers=layers, progress=progress,
             note=report.note,
         )  # fmt: skip
-        scales = deployable_scales(
-            graph, groups, specs, observed, refined if config.refinement else None
-        )
-    result = insert(graph, scales)
-    if config.bias_correction:
-        correct_biases(result, observed.means, samples, count, progress)
-    _trained(result, graph, samples, config, report, show)
+        ways = candidates(graph, groups, specs, observed, refined if config.refinement else None)
+        result = correction.best(ways, report.note)
+        if config.finetune is not None:
+            finetune(
+                result, graph, samples, config.finetune, seed=config.seed, show=show,
+                note=report.note,
+            )  # fmt: skip
     if not measured:
         return Quantized(result, report, graph)
     progress.say("measuring what quantization costs")
@@ -198,30 +195,16 @@ def _quantized(
     return Quantized(result, report, graph)
 
 
-def _trained(
-    result: QuantizedGraph,
-    graph: FloatGraph,
-    samples: Samples,
-    config: QuantizeConfig,
-    report: Report,
-    show: Callable[[str], None],
-) -> None:
-    """Correct and finetune the weights of a quantized graph, in place, where that is possible."""
-    if report.obstacles:
-        if config.weight_correction or config.finetune is not None:
-            report.note(
-                "weights are neither corrected nor finetuned: that works on fix points, and this "
-                f"configuration is not deployable ({report.obstacles[0]})"
-            )
-        return
-    if config.weight_correction:
-        correct_weights(
-            result, graph, samples, batch=config.batch, seed=config.seed, show=show,
-            note=report.note,
-        )  # fmt: skip
-    if config.finetune is not None:
-        finetune(
-            result, graph, samples, config.finetune, seed=config.seed, show=show, note=report.note
+def _note_not_deployable(config: QuantizeConfig, report: Report) -> None:
+    """Say what is not done because the DPU cannot run the result."""
+    why = f"configuration is not deployable ({report.obstacles[0]})"
+    if config.refinement:
+        report.note(
+            f"refinement was skipped: it tries fix points that the DPU can run, and this {why}"
+        )
+    if config.weight_correction or config.finetune is not None:
+        report.note(
+            f"weights are neither corrected nor finetuned: that works on fix points, and this {why}"
         )
 
 

@@ -3,7 +3,7 @@
 
 import dataclasses
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -62,6 +62,15 @@ class Samples:
     def first(self, count: int) -> "Samples":
         """Return the first samples only."""
         return dataclasses.replace(self, count=min(count, self.count))
+
+    def chosen(self, numbers: Sequence[int]) -> "Samples":
+        """Return some samples only, which are copied into memory."""
+        arrays = {}
+        for name, array in self.arrays.items():
+            rows = self.rows[name] or 1
+            parts = [np.asarray(array[index * rows : (index + 1) * rows]) for index in numbers]
+            arrays[name] = np.concatenate(parts)
+        return dataclasses.replace(self, arrays=arrays, count=len(numbers))
 
     def stacked(self, start: int, stop: int) -> dict[str, Array]:
         """Return several samples for one evaluation, along the first axis."""

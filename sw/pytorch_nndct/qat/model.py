@@ -31,6 +31,19 @@ class RoundedResult(torch.nn.Module):
         return self.quantizer(found)
 
 
+class GatedResult(torch.nn.Module):
+    """A hard-swish in the DPU's two steps: a hard-sigmoid, which is rounded, times its input."""
+
+    def __init__(self, quantizer: TrainedThreshold) -> None:
+        super().__init__()
+        self.quantizer = quantizer
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return the product, before its rounding."""
+        found: torch.Tensor = x * self.quantizer(torch.nn.functional.hardsigmoid(x))
+        return found
+
+
 class TrainableModel(torch.nn.Module):
     """A float module with rounding where its program rounds; trained as any other module.
 
@@ -49,7 +62,7 @@ class TrainableModel(torch.nn.Module):
     def __init__(self, module: torch.nn.Module, plan: Plan, bits: int, weight_bits: int) -> None:
         super().__init__()
         self.model = copy.deepcopy(module)
-        groups = sorted(set(plan.results.values()))
+        groups = sorted({*plan.results.values(), *plan.gates.values()})
         self._numbers = {group: str(number) for number, group in enumerate(groups)}
         self.quantizers = torch.nn.ModuleDict(
             {number: TrainedThreshold(bits) for number in self._numbers.values()}
@@ -69,6 +82,8 @@ class TrainableModel(torch.nn.Module):
                 if norm is not None and behind is not None:
                     self._norms[norm] = behind
                     _set(self.model, norm, torch.nn.Identity())
+        for path, group in plan.gates.items():
+            _set(self.model, path, GatedResult(self._threshold(self._numbers[group])))
         for path, group in plan.results.items():
             quantizer = self._threshold(self._numbers[group])
             inner = self.model.get_submodule(path)

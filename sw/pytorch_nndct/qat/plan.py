@@ -2,7 +2,7 @@
 """Where in a module something is rounded: as the engine decides for its graph."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -23,6 +23,9 @@ from pytorch_nndct import messages
 FUNCTIONAL = "pytorch_nndct.nn.modules.functional."
 """Where our modules for operators are."""
 
+GATE, HARD_SWISH = "hard-sigmoid", "Hardswish"
+"""What a hard-swish is multiplied with, and PyTorch's name of its module."""
+
 SAME_WEIGHTS = 0.25
 """Largest difference, by the root of the sum of squares, of weights that were only rounded or
 finetuned; where channels were equalized by so little, scales fit as well."""
@@ -40,6 +43,9 @@ class Plan:
         Names of layers in the graph, by path of the module.
     results
         Group by path of the module whose result is rounded, QuantStubs among them.
+    gates
+        Group by path of a Hardswish: of the hard-sigmoid that its input is multiplied with, which
+        the DPU rounds too.
     same
         Groups that have the scale of another one, because a module is called several times.
     reference, groups, specs
@@ -49,6 +55,7 @@ class Plan:
     norms: Mapping[str, str | None]
     nodes: Mapping[str, str]
     results: Mapping[str, str]
+    gates: Mapping[str, str]
     same: Mapping[str, str]
     reference: FloatGraph
     groups: ScaleGroups
@@ -138,7 +145,12 @@ def plan_of(
             first = results.setdefault(traced.places[call].path, group)
             if first != group:
                 same[group] = first
-    placed = set(results.values()) | set(same)
+    gates: dict[str, str] = {}
+    for path, group in _gates(traced, reference, groups):
+        first = gates.setdefault(path, group)
+        if first != group:
+            same[group] = first
+    placed = {*results.values(), *gates.values(), *same}
     names = {node.name for node in reference}
     found = _behind_moves(reference, groups, placed)
     unnamed = [stub for stub, source in traced.floating.begins.items() if source not in names]
@@ -147,7 +159,19 @@ def plan_of(
     _check_placed(traced, groups, placed | set(results.values()))
     paths = {traced.places[name].path: name for name in layers}
     norms = {path: _norm_behind(traced, name) for path, name in paths.items()}
-    return Plan(norms, paths, results, same, reference, groups, specs)
+    return Plan(norms, paths, results, gates, same, reference, groups, specs)
+
+
+def _gates(traced: Traced, reference: Graph, groups: ScaleGroups) -> Iterator[tuple[str, str]]:
+    """Yield path and group of the gates of modules that the engine takes apart: of hard-swish."""
+    for group, members in groups.members.items():
+        gate = reference[members[0]]
+        if gate.kind != GATE or gate.name in traced.places:
+            continue
+        users = reference.consumers(gate.name)
+        place = traced.places.get(users[0].name) if len(users) == 1 else None
+        if place is not None and place.builtin == HARD_SWISH:
+            yield place.path, group
 
 
 def _behind_moves(reference: Graph, groups: ScaleGroups, placed: set[str]) -> list[str]:

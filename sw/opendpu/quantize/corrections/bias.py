@@ -8,7 +8,6 @@ import numpy as np
 
 from opendpu.ir import Array, Graph, Node
 from opendpu.ops.batching import ancestors, mixes_samples
-from opendpu.ops.cost import macs
 from opendpu.ops.formats import fake_quantize
 from opendpu.ops.session import Session
 from opendpu.quantize.executor import chunk_size
@@ -17,6 +16,7 @@ from opendpu.quantize.observers.mean import Mean
 from opendpu.quantize.placement.insert import with_plain_constants
 from opendpu.quantize.progress import Progress
 from opendpu.quantize.samples import Samples
+from opendpu.quantize.work import network_work
 
 SAMPLES = 128
 """Samples that means are taken over at most."""
@@ -26,9 +26,6 @@ FEWEST = 32
 
 WORK = 6e10
 """What correction may take for more than these, in multiply-accumulates."""
-
-ELEMENT_WORK = 200
-"""Multiply-accumulates that take as long as an element that is rounded and moved."""
 
 STORED_BYTES = 1 << 29
 """Size of what is kept of them between layers, as float32; limits the samples."""
@@ -51,9 +48,7 @@ def sample_count(graph: Graph) -> int:
     ``FEWEST`` are enough for means of channels, as every pixel counts; small networks get more.
     """
     room = STORED_BYTES // max(1, 4 * _most_elements(graph))
-    computed = [node for node in graph if node.value is None]
-    work = sum(macs(n, graph) + ELEMENT_WORK * int(np.prod(n.shape)) for n in computed)
-    return max(1, min(room, max(FEWEST, int(WORK / max(work, 1))), SAMPLES))
+    return max(1, min(room, max(FEWEST, int(WORK / max(network_work(graph), 1))), SAMPLES))
 
 
 def _most_elements(graph: Graph) -> int:

@@ -11,12 +11,14 @@ from opendpu.ops.cut import cut, cut_terms
 from opendpu.ops.formats import fake_quantize
 from opendpu.ops.session import Session
 from opendpu.quantize.corrections.bias import bias_change
+from opendpu.quantize.corrections.judge import is_gain, level
 from opendpu.quantize.layers import is_layer, parameters_of
 from opendpu.quantize.observers.mean import Mean
 from opendpu.quantize.placement.insert import fix_name
 
-HALVES = 2
-"""Parts of the samples that errors are told of apart: every second sample is of the same part."""
+CERTAIN = 0.5
+"""Standard errors that the mean gain of a sample has to have: some changes gain on few samples,
+which others pay for."""
 
 ONE_THREAD_MACS = 1 << 24
 """Layers up to this size are computed by one thread: there are many of them, one at a time."""
@@ -25,23 +27,23 @@ ONE_THREAD_MACS = 1 << 24
 class State:
     """A quantized graph, the results of its ops, and the error of the network's results.
 
-    ``errors`` are those of the even samples and of the odd ones, relative to the energy of all.
+    ``errors`` are those of each sample, relative to the energy of all.
     """
 
     def __init__(self, graph: QuantizedGraph) -> None:
         self.graph = graph
         self.results: dict[str, Array] = {}
-        self.errors: Array = np.zeros(HALVES)
+        self.errors: Array = np.zeros(1)
+
+    def is_lower(self, other: "State") -> bool:
+        """Return whether the error is below another's."""
+        return bool(self.errors.sum() < other.errors.sum())
 
     def is_better(self, other: "State", part: float) -> bool:
-        """Return whether the error is below that part of another's, and falls in both halves.
-
-        A change that only some of the samples like is one that others may pay for.
-        """
+        """Return whether the error is below that part of another's, and not by chance."""
         if self.errors.sum() >= part * other.errors.sum():
             return False
-        judged = other.errors > 0  # a single sample is no half
-        return bool((self.errors[judged] < other.errors[judged]).all())
+        return is_gain(self.errors, other.errors, CERTAIN)
 
 
 class Simulation:
@@ -57,8 +59,14 @@ class Simulation:
         Channels' means of layers in the float network, where biases are to be corrected.
     needed
         Ops, but for ``fix``, that the judged results need.
+    count
+        How many samples there are.
     batched
         Whether ops compute several samples at a time; otherwise one after the other.
+    differences
+        Those of the judged results of which only differences between channels count.
+    like
+        Another simulation of the same graphs, which opens sessions of ops for both.
     """
 
     def __init__(
@@ -67,26 +75,34 @@ class Simulation:
         wanted: Mapping[str, Array],
         means: Mapping[str, Array],
         needed: Collection[str],
+        count: int,
         *,
         batched: bool = True,
+        differences: Collection[str] = (),
+        like: "Simulation | None" = None,
     ) -> None:
         self.batched = batched
+        self.count = count
+        self.differences = differences
         self.inputs = inputs
         self.wanted = wanted
         self.means = means
         self.needed = needed
+        judged = {name: level(array, name, differences) for name, array in wanted.items()}
         self._energy = {
             name: float(np.square(array, dtype=np.float64).sum()) or 1.0
-            for name, array in wanted.items()
+            for name, array in judged.items()
         }
-        self._kernels: dict[tuple[object, ...], Session] = {}
+        self._kernels: dict[tuple[object, ...], Session] = {} if like is None else like._kernels
         self._users: dict[str, list[Node]] | None = None
-        self._constants: dict[tuple[str, int], tuple[Array, Array]] = {}
+        self._constants: dict[tuple[str, int], tuple[Array, Array]] = (
+            {} if like is None else like._constants
+        )
 
     def run(self, quantized: QuantizedGraph, base: State | None) -> State:
         """Return the results of a graph, with those of ``base`` where nothing differs."""
         state = State(quantized)
-        results = state.results
+        results, state.errors = state.results, np.zeros(self.count)
         for node in quantized:
             source = node.inputs["input"][0] if node.kind == "fix" else node.name
             if source not in self.needed:
@@ -104,10 +120,9 @@ class Simulation:
             else:
                 results[node.name] = self._computed(quantized, node, results)
         for name, wanted in self.wanted.items():
-            difference = results[fix_name(name)] - wanted
-            for half in range(HALVES):
-                noise = np.square(difference[half::HALVES], dtype=np.float64).sum()
-                state.errors[half] += noise / self._energy[name]
+            difference = level(results[fix_name(name)] - wanted, name, self.differences)
+            noise = np.square(difference, dtype=np.float64).reshape(self.count, -1).sum(axis=1)
+            state.errors += noise / self._energy[name]
         return state
 
     def _computed(self, graph: Graph, node: Node, results: Mapping[str, Array]) -> Array:

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from opendpu.ir import Array
 from opendpu.ops.cut import cut
 from opendpu.quantize.finetune.blocks import Block
 from opendpu.quantize.finetune.forward import ForwardPass
-from opendpu.quantize.finetune.rows import Form, Indices, at, inputs_at, positions
+from opendpu.quantize.finetune.rows import Form, at, inputs_at, positions
 
 BYTES = 1 << 28
 """Size that the inputs of examples may have, as float32; limits the positions."""
@@ -70,7 +71,15 @@ def collect(
     samples = sum(quantized.counts)
     each = -(-max(FEWEST_ROWS, min(rows, BYTES // (4 * form.terms * form.groups))) // samples)
     kernel = quantized.graph[block.weights.name].shape
-    parts: tuple[list[Examples], list[Examples]] = ([], [])
+    one = (len(floating.result(block.compared, 0)) // quantized.counts[0],
+           *floating.result(block.compared, 0).shape[1:])  # fmt: skip
+    size = int(np.prod(one[:-1]))
+    places = [positions(one, each, rng) for _ in range(samples)]
+    held = [_held_out(len(some), number, samples) for number, some in enumerate(places)]
+    made = tuple(
+        _Rows(block, form, one[-1], sum(int((part == judged).sum()) for part in held))
+        for judged in (False, True)
+    )
     first = 0
     for number, count in enumerate(quantized.counts):
         given = quantized.result(source, number)
@@ -78,25 +87,56 @@ def collect(
         linear = floating.result(block.layer.name, number)
         others = {name: quantized.result(name, number) for name in block.others}
         others |= {n: cut(others[n], at) for n, at in block.cuts.items() if n in others}
-        one = (len(wanted) // count, *wanted.shape[1:])
-        size = int(np.prod(one[:-1]))
         for start in range(0, count, TOGETHER):
-            chosen: tuple[list[Indices], list[Indices]] = ([], [])
-            for index in range(start, min(start + TOGETHER, count)):
-                places = positions(one, each, rng)
-                held = _held_out(len(places), first + index, samples)
-                chosen[0].append(places[~held] + index * size)
-                chosen[1].append(places[held] + index * size)
-            for several, found in zip(chosen, parts, strict=True):
-                some = np.concatenate(several)
-                inputs = inputs_at(block.layer, form, given, wanted.shape, kernel, some)
+            several = range(start, min(start + TOGETHER, count))
+            for judged, rows_of in zip((False, True), made, strict=True):
+                some = np.concatenate([
+                    places[first + index][held[first + index] == judged] + index * size
+                    for index in several
+                ])  # fmt: skip
+                inputs_at(
+                    block.layer, form, given, wanted.shape, kernel, some, rows_of.next(len(some))
+                )
                 rest = {name: at(array, some) for name, array in others.items()}
                 aim = at(wanted, some)
                 alone = aim - sum(rest.values()) if block.is_linear else at(linear, some)
-                found.append(Examples(inputs, aim, alone, rest))
+                rows_of.put(aim, alone, rest)
         first += count
-    fitted, judged = (_joined(found) for found in parts)
-    return fitted, judged if len(judged.wanted) else fitted
+    fitted, judged_by = (rows_of.examples for rows_of in made)
+    return fitted, judged_by if len(judged_by.wanted) else fitted
+
+
+class _Rows:
+    """Examples that are written part by part, each number once.
+
+    Parameters
+    ----------
+    block, form
+        The block.
+    channels
+        Those of its result.
+    count
+        How many rows there will be.
+    """
+
+    def __init__(self, block: Block, form: Form, channels: int, count: int) -> None:
+        wanted, linear = (np.empty((count, channels), np.float32) for _ in range(2))
+        inputs = np.empty((count, form.terms, form.groups), np.float32)
+        others = {name: np.empty_like(wanted) for name in block.others}
+        self.examples = Examples(inputs, wanted, linear, others)
+        self._part = slice(0, 0)
+
+    def next(self, count: int) -> Array:
+        """Return where the inputs of the next rows are."""
+        self._part = slice(self._part.stop, self._part.stop + count)
+        return np.asarray(self.examples.inputs[self._part])
+
+    def put(self, wanted: Array, linear: Array, others: Mapping[str, Array]) -> None:
+        """Write what belongs to these inputs."""
+        self.examples.wanted[self._part] = wanted
+        self.examples.linear[self._part] = linear
+        for name, array in others.items():
+            self.examples.others[name][self._part] = array
 
 
 def held_out(samples: int) -> list[int]:
@@ -111,12 +151,3 @@ def _held_out(count: int, sample: int, samples: int) -> Any:
     if samples < HELD_OUT:
         return np.arange(count) % HELD_OUT == HELD_OUT - 1
     return np.full(count, sample % HELD_OUT == HELD_OUT - 1)
-
-
-def _joined(parts: list[Examples]) -> Examples:
-    return Examples(
-        np.concatenate([part.inputs for part in parts]),
-        np.concatenate([part.wanted for part in parts]),
-        np.concatenate([part.linear for part in parts]),
-        {name: np.concatenate([part.others[name] for part in parts]) for name in parts[0].others},
-    )

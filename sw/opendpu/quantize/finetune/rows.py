@@ -69,7 +69,8 @@ def at(array: Array, places: Indices) -> Array:
 
 
 def inputs_at(layer: Node, form: Form, source: Array, shape: Array | tuple[int, ...],
-              kernel: tuple[int, ...], places: Indices) -> Array:  # fmt: skip
+              kernel: tuple[int, ...], places: Indices,
+              out: Array | None = None) -> Array:  # fmt: skip
     """Return what some positions of the result are computed from: ``[rows, terms, groups]``.
 
     Parameters
@@ -84,9 +85,14 @@ def inputs_at(layer: Node, form: Form, source: Array, shape: Array | tuple[int, 
         The shape of its weights.
     places
         The positions, see :func:`positions`.
+    out
+        Where to write it, in the order of memory; a new array if not given.
     """
+    if out is None:
+        out = np.empty((len(places), form.terms, form.groups), source.dtype)
     if layer.kind == "inner-product":
-        return source.reshape(-1, form.terms, 1)[places]
+        np.take(source.reshape(-1, form.terms, 1), places, axis=0, out=out, mode="clip")
+        return out
     batch, rows, columns, _ = shape
     sample, rest = np.divmod(places, rows * columns)
     row, column = np.divmod(rest, columns)
@@ -106,14 +112,19 @@ def inputs_at(layer: Node, form: Form, source: Array, shape: Array | tuple[int, 
     usable &= ((down >= 0) & (down < source.shape[1]))[:, :, None]
     usable &= ((across >= 0) & (across < source.shape[2]))[:, None, :]
     down, across = down.clip(0, source.shape[1] - 1), across.clip(0, source.shape[2] - 1)
-    found = source[sample[:, None, None], down[:, :, None], across[:, None, :]]
+    pixels = (sample[:, None, None] * source.shape[1] + down[:, :, None]) * source.shape[2]
+    pixels = pixels + across[:, None, :]
+    depth = source.shape[3]
+    apart = form.groups > 1 and not _is_depthwise(layer)
+    found = (np.empty((*pixels.shape, depth), source.dtype) if apart
+             else out.reshape(*pixels.shape, depth))  # fmt: skip
+    np.take(source.reshape(-1, depth), pixels, axis=0, out=found, mode="clip")
     if not usable.all():
-        found = np.where(usable[..., None], found, source.dtype.type(0))
-    if _is_depthwise(layer):
-        return found.reshape(len(places), form.terms, form.groups)
-    depth = kernel[3]
-    split = found.reshape(len(places), height * width, form.groups, depth)
-    return split.transpose(0, 1, 3, 2).reshape(len(places), form.terms, form.groups)
+        found[~usable] = 0
+    if apart:
+        split = found.reshape(len(places), height * width, form.groups, kernel[3])
+        out[:] = split.transpose(0, 1, 3, 2).reshape(len(places), form.terms, form.groups)
+    return out
 
 
 def _is_depthwise(layer: Node) -> bool:

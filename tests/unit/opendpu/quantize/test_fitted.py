@@ -66,8 +66,9 @@ def test_how_many_samples_a_network_is_fitted_to():
     config = QuantizeConfig(**NOTHING)
     assert fitted_samples(graph, given, config) == 0
     for options, count in (
-        ({"refinement": True}, 32),
-        ({"refinement": True, "bias_correction": True}, 128),
+        ({"refinement": True}, 192),
+        ({"refinement": True, "bias_correction": True}, 192),
+        ({"bias_correction": True}, 128),
         ({"finetune": FinetuneConfig()}, 200),
         ({"finetune": FinetuneConfig(samples=50)}, 50),
         ({"finetune": FinetuneConfig(samples=500)}, 200),
