@@ -169,7 +169,7 @@ def of_version(limits: Mapping[str, Any], version: str) -> Any:
 
 
 def above(result: Mapping[str, Any], limits: Mapping[str, Mapping[str, float]]) -> list[str]:
-    """Return, a line each, the figures that are above the limits of their target.
+    """Return, a line each, the figures that are above the limits of their target and tool.
 
     Raises
     ------
@@ -180,7 +180,8 @@ def above(result: Mapping[str, Any], limits: Mapping[str, Mapping[str, float]]) 
     if name not in limits:
         raise ToolError(f"{name} has no limits; there are some for {', '.join(sorted(limits))}")
     return [
-        f"{name} has {result[figure]:g} {figure}, but {most:g} at most were agreed"
+        f"{name} has {result[figure]:g} {figure} by {result['tool']}, but {most:g} at most were "
+        "agreed for this version"
         for figure, most in limits[name].items()
         if result[figure] > most
     ]

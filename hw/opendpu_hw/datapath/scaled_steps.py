@@ -89,7 +89,7 @@ class ScaledSteps(wiring.Component):
         m.d.comb += pulse.eq(Cat(self.captured & self.scaled, pulses))
         m.d.sync += pulses.eq(pulse)
 
-        m.submodules.common = common = CommonRam(self._target)
+        m.submodules.common_ram = common = CommonRam(self._target)
         wiring.connect(m, wiring.flipped(self.write), common.write)
         m.d.comb += [
             common.en.eq(pulse[0]), common.record.eq(self.record),

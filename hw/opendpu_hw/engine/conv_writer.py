@@ -242,7 +242,7 @@ class ConvWriter(wiring.Component):
         """Send columns through multipliers; return when and where to write the next column."""
         scaled = ResetInserter(self.clear)(
             ScaledSteps(self._target, pixels=self._target.pixel_parallel))
-        m.submodules.scaled = scaled
+        m.submodules.scaled_steps = scaled
         wiring.connect(m, wiring.flipped(self.records), scaled.write)
         m.submodules.places = places = ResetInserter(self.clear)(
             SyncFIFO(width=plain_place.shape().size, depth=self._SCALED_COLUMNS))
