@@ -101,6 +101,12 @@ def test_plain_verilog(tmp_path):
     assert "(* src" not in text
 
 
+def test_every_signal_has_a_name_of_the_source(tmp_path):
+    """Amaranth calls what it finds no name for ``$signal``, and what is like that ``$like``."""
+    text = generate("B64", tmp_path).read_text(encoding="utf-8")
+    assert sorted(set(re.findall(r"\\\$\S*", text))) == []
+
+
 #: What slang may say: Yosys writes sums and products with the bits that they need and counts on
 #: Verilog's truncation.
 SLANG_WAIVED = {"width-trunc"}

@@ -164,7 +164,8 @@ class ConvPlanner(wiring.Component):
         plan, result = self.plan, self.result
         stride_h, stride_w, stride_out = (
             Signal(5, name=name) for name in ("stride_h", "stride_w", "stride_out"))
-        pad_right, pad_bottom = Signal.like(conv.pad_right), Signal.like(conv.pad_bottom)
+        pad_right = Signal.like(conv.pad_right)
+        pad_bottom = Signal.like(conv.pad_bottom)
         offset_out = Signal.like(init.stride_offset_out)
         out_low = conv.bank_id_out[:bank_bits]
         # stride_offset_out / stride_out, both small
@@ -288,8 +289,10 @@ class ConvPlanner(wiring.Component):
                 ("column", "jump_read", "stride_w"), ("taps", "jump_read", "kernel_w"),
                 ("rows", "jump_read_endl", "stride_h"), ("wrap", "jump_write_endl", "stride_out"),
                 ("rows_out", "jump_write_endl", "rows_out"))]
-        columns, rest = Signal(25), Signal(16)
-        columns_out, rest_out = Signal(21), Signal(19)
+        columns = Signal(25)
+        rest = Signal(16)
+        columns_out = Signal(21)
+        rest_out = Signal(19)
         m.d.sync += [
             columns.eq(kept["length"] * made["column"]),
             rest.eq(made["taps"] + made["rows"] + kept["group"]),

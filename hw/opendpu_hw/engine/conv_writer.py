@@ -108,7 +108,8 @@ class ConvWriter(wiring.Component):
 
         # -- the CONV whose columns come now -------------------------------------------------------
         captured = self.column[0]
-        head, coming = Signal(sum_shape, reset_less=True), Signal(sum_shape)
+        head = Signal(sum_shape, reset_less=True)
+        coming = Signal(sum_shape)
         head_valid = Signal()
         column = Signal(10)
         column_addr = Signal(abits)
@@ -160,7 +161,8 @@ class ConvWriter(wiring.Component):
             begin = self._through_table(m, head)
         if self._scaled:
             begin, this = self._through_multipliers(m, head, begin, this)
-        writing, next_writing = Signal(write_shape, reset_less=True), Signal(write_shape)
+        writing = Signal(write_shape, reset_less=True)
+        next_writing = Signal(write_shape)
         writing_addr = Signal(abits)
         active = Signal()
         turn = Signal(4)
@@ -253,7 +255,8 @@ class ConvWriter(wiring.Component):
                 m.d.sync += kind.eq(kinds[-1])
             kinds.append(kind)
         due = latency.CONV_WRITE - 2    # bit with which the place is there
-        begin, place = Signal(), Signal.like(plain_place)
+        begin = Signal()
+        place = Signal.like(plain_place)
         m.d.comb += [
             scaled.captured.eq(self.column[0]), scaled.scaled.eq(head.scaled),
             scaled.record.eq(head.record),

@@ -184,7 +184,8 @@ class Results:
         none without one comes then, because the walk waits. Those of multipliers are looked up one
         by one in the tables of the first row.
         """
-        here, looked_up = Signal.like(table, reset_less=True), Signal()
+        here = Signal.like(table, reset_less=True)
+        looked_up = Signal()
         with m.If(before):
             m.d.sync += here.eq(table)
         tabled = here != 0
