@@ -6,7 +6,7 @@ from amaranth.utils import ceil_log2
 
 from opendpu_arch import latency
 from opendpu_arch.extensions import Extension
-from opendpu_hw.engine.conv_plan import plan_shape
+from opendpu_hw.engine.conv_shapes import plan_shape
 
 
 class ConvWalk:
