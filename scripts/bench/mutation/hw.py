@@ -5,6 +5,13 @@ from mutation.mutant import mutants
 
 CONTROL = (
     *mutants(
+        "hw/opendpu_hw/options.py",
+        "unit/hw/test_options.py",
+        ("options-means-of-no-bank-accepted",
+         "if target.load_mean:",
+         "if False:"),
+    ),
+    *mutants(
         "hw/opendpu_hw/control/dispatch.py",
         "unit/hw/test_dispatch.py",
         ("dispatch-token-counter-wraps",
