@@ -117,7 +117,9 @@ def generate(rng, target, options, folder):
     for name, value in options.items():
         if name != "vendor":
             arguments += ["--option", f"{name}={value}"]
-    board = rng.choice((None, *(b.name for b in BOARDS.values() if isinstance(b, ZynqBoard))))
+    boards = [b.name for b in BOARDS.values() if isinstance(b, ZynqBoard)]
+    fits = options.get("vendor") in (None, ZynqBoard.vendor)
+    board = rng.choice((None, *boards)) if fits else None
     if board:
         arguments += ["--board", board, "--clock-mhz", str(rng.choice((50, 123.4, 300)))]
     print(" ".join(arguments))
