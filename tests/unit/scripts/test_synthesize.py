@@ -15,7 +15,7 @@ import synthesize
 from cells import Resources, count, total
 from ecp5 import PARTS, below, limits_of, measure
 from published import published
-from synthesize import above, cells_of, of_version, table
+from synthesize import above, cells_of, limited_name, of_version, table
 
 from opendpu_arch.errors import ToolError
 from opendpu_arch.target import Target
@@ -154,10 +154,21 @@ def test_a_part_that_is_slower_than_its_limit_is_named():
 
 
 def test_what_is_above_its_limit_is_named():
-    result = {"target": "DPUCZDX8G_ISA1_B64", "tool": "Yosys 0.70", "lut": 101, "dsp": 7}
+    result = {"target": "DPUCZDX8G_ISA1_B64", "options": {"vendor": "xilinx"}}
+    result |= {"tool": "Yosys 0.70", "lut": 101, "dsp": 7}
     assert above(result, {"B64": {"lut": 101, "dsp": 7}}) == []
     assert above(result, {"B64": {"lut": 100, "dsp": 8}}) == [
         "B64 has 101 lut by Yosys 0.70, but 100 at most were agreed for this version"
     ]
     with pytest.raises(ToolError, match="B64 has no limits; there are some for B512"):
         above(result, {"B512": {}})
+
+
+def test_limits_are_those_of_options_too():
+    target, xilinx = Target.from_name("B512+table"), {"vendor": "xilinx"}
+    assert limited_name(target, xilinx) == "B512+table"
+    assert limited_name(target, {}) == "B512+table vendor=none"
+    assert limited_name(target, xilinx | {"window": False}) == "B512+table window=False"
+    three_taps = {"target": "DPUCZDX8G_ISA1_B512", "options": xilinx | {"window": False}, "lut": 9}
+    with pytest.raises(ToolError, match="B512 window=False has no limits; there are some for B512"):
+        above(three_taps, {"B512": {"lut": 10}})
