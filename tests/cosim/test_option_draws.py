@@ -26,9 +26,12 @@ from opendpu_sim.rtl.tools import run_verilator
 pytestmark = pytest.mark.cosim
 
 HERE = pathlib.Path(__file__).parent
-PRIMITIVES = {"DSP48E2": "dsp48e2.v", "URAM288": "uram288.v", "DP16KD": "dp16kd.v"}
+PRIMITIVES = {"DSP48E2": "dsp48e2.v", "URAM288_BASE": "uram288.v", "DP16KD": "dp16kd.v"}
 WAIVERS = HERE.parents[1] / "hw" / "opendpu_hw" / "lint.vlt"
 SMALL = [n for n, (pixels, channels) in enumerate(ARCHITECTURES) if pixels * channels**2 <= 128]
+
+#: Of these ten each vendor has some, and UltraRAM, the doubled clock, three rows of the ALU one.
+SEEDS = (0, 1, 3, 5, 9, 14, 19, 23, 28, 29)
 
 
 def draw_target(rng):
@@ -90,7 +93,7 @@ def test_drawn_options_are_accepted_or_refused_by_name(rng):
             assert any(name in str(error) for name in (*options, "load_mean", "UltraRAM")), error
         else:
             accepted += 1
-    assert 30 < accepted < 290
+    assert 100 < accepted < 280
 
 
 def lint(source):
@@ -129,7 +132,7 @@ def generate(rng, target, options, folder):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_drawn_targets(seed, tmp_path):
     """Verilog without a warning, whose results are those of the functional simulator."""
     rng = random.Random(seed)
@@ -140,7 +143,8 @@ def test_drawn_targets(seed, tmp_path):
         for primitive, file in PRIMITIVES.items()
         if f"  {primitive} #(" in text
     )
-    rules = ("UNUSEDPARAM", "UNUSEDSIGNAL", "WIDTHEXPAND")  # a model has but what tests need
+    # A model has but what tests need, and ports that write one after the other.
+    rules = ("UNUSEDPARAM", "UNUSEDSIGNAL", "WIDTHEXPAND", "BLKSEQ")
     off = "".join(f"/* verilator lint_off {rule} */\n" for rule in rules)
     source = tmp_path / "dpu.v"
     source.write_text(text + (off + models if models else ""), encoding="utf-8")
