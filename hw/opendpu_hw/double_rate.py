@@ -29,7 +29,8 @@ class Phase(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        toggle, seen = Signal(), Signal()
+        toggle = Signal()
+        seen = Signal()
         m.d.sync += toggle.eq(~toggle)
         m.d[DOMAIN] += [seen.eq(toggle), self.second.eq(toggle ^ seen)]
         return m

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Options of the top module: how the DPU is built, not what programs see of it."""
 
-from opendpu_arch.errors import UnsupportedError
+from opendpu_arch.errors import TargetError, UnsupportedError
 from opendpu_hw import double_rate
 from opendpu_hw.memory.ultra_bank import WORDS
 
@@ -20,7 +20,13 @@ def check(target, **options):
     ------
     UnsupportedError
         An option that there is not, or a value that it may not have for this target.
+    TargetError
+        Nobody knows where this target has what it needs.
     """
+    if target.load_mean:
+        raise TargetError(
+            f"target {target.name} has load_mean=True, but must have False: "
+            "no bank with means is known")
     for name in options:
         if name not in VALUES:
             raise UnsupportedError(

@@ -19,6 +19,7 @@ import resnet50
 
 import xir
 from opendpu.runtime.device import Job
+from opendpu_arch.errors import DPUError
 from opendpu_arch.target import Target
 from opendpu_sim.device import IssDevice
 from opendpu_sim.model.conv import matrix_product
@@ -128,13 +129,16 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=5, help="warm runs (default: %(default)s)")
     args = parser.parse_args()
     report: dict[str, Any] = {"cpus": os.cpu_count(), "numpy": np.__version__}
-    for what in args.what:
-        if what == "resnet50":
-            report[what] = bench_resnet50(Target.from_name(args.target), args.repeat)
-        elif what == "kernels":
-            report[what] = bench_kernels()
-        else:
-            report.setdefault("files", []).extend(bench_file(pathlib.Path(what), args.repeat))
+    try:
+        for what in args.what:
+            if what == "resnet50":
+                report[what] = bench_resnet50(Target.from_name(args.target), args.repeat)
+            elif what == "kernels":
+                report[what] = bench_kernels()
+            else:
+                report.setdefault("files", []).extend(bench_file(pathlib.Path(what), args.repeat))
+    except DPUError as error:
+        parser.error(str(error))
     print(json.dumps(report, indent=2))
 
 

@@ -9,6 +9,7 @@ import dataclasses
 import math
 
 from opendpu_arch import isa
+from opendpu_arch.errors import UnsupportedError
 from opendpu_arch.isa import AluMode, Engine
 from opendpu_arch.target import Target
 
@@ -97,11 +98,22 @@ class Tile:
         return self.first // parallel % 2 * (depth // 2) if fits_twice else 0
 
     def input_loads(self) -> list[isa.Instruction]:
-        """Return LOADs of the input rows, ``stride`` successive ones to a bank."""
+        """Return LOADs of the input rows, ``stride`` successive ones to a bank.
+
+        Raises
+        ------
+        UnsupportedError
+            A bank of this target does not hold its rows.
+        """
         layer, parallel = self.layer, self.target.pixel_parallel
         in_rows = (self.rows - 1) * layer.stride + layer.kernel
         levels = math.ceil(in_rows / parallel / layer.stride) * layer.stride
-        assert levels * self.row_words <= self.target.bank_depth, layer
+        needed, depth = levels * self.row_words, self.target.bank_depth
+        if needed > depth:
+            raise UnsupportedError(
+                f"{layer} takes {needed} words of a bank, but {self.target.name} has {depth}: "
+                "this program is for targets whose banks hold the input rows of a tile"
+            )
         return [
             isa.Load(
                 bank_id=r // layer.stride % parallel,

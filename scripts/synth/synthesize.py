@@ -168,19 +168,32 @@ def of_version(limits: Mapping[str, Any], version: str) -> Any:
     )
 
 
+def limited_name(target: Target, options: Mapping[str, Any]) -> str:
+    """Return what limits call a target that is built so: ``B512``, ``B512 window=False``.
+
+    DSP48E2 and other options that have their defaults are not named.
+    """
+    named = {"vendor": "none"} | dict(options)
+    if named["vendor"] == "xilinx":
+        del named["vendor"]
+    short = target.name.partition("_B")[2]
+    return " ".join((f"B{short}", *(f"{name}={named[name]}" for name in sorted(named))))
+
+
 def above(result: Mapping[str, Any], limits: Mapping[str, Mapping[str, float]]) -> list[str]:
-    """Return, a line each, the figures that are above the limits of their target.
+    """Return, a line each, the figures that are above the limits of their target and tool.
 
     Raises
     ------
     ToolError
         There are no limits for this target.
     """
-    name = result["target"].split("_")[-1]
+    name = limited_name(Target.from_name(result["target"]), result["options"])
     if name not in limits:
         raise ToolError(f"{name} has no limits; there are some for {', '.join(sorted(limits))}")
     return [
-        f"{name} has {result[figure]:g} {figure}, but {most:g} at most were agreed"
+        f"{name} has {result[figure]:g} {figure} by {result['tool']}, but {most:g} at most were "
+        "agreed for this version"
         for figure, most in limits[name].items()
         if result[figure] > most
     ]
@@ -218,9 +231,10 @@ def main() -> int:
         target = Target.from_name(given.target)
         with console.status(f"synthesizing {target.name}"):
             vendor = {"vendor": given.vendor} if given.vendor != "none" else {}
-            limited = limits.get(given.target, {}) if limits else {}
+            options = dict(given.option) | vendor
+            limited = (limits or {}).get(limited_name(target, options), {})
             paths = given.paths or int("levels" in limited)
-            result = measure(target, dict(given.option) | vendor, paths=paths)
+            result = measure(target, options, paths=paths)
     except DPUError as error:
         print(f"synth: {error}", file=sys.stderr)
         return 1

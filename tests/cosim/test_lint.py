@@ -34,17 +34,22 @@ def generate(target, folder, *options):
     return source
 
 
-@pytest.fixture(scope="module")
-def two_clocks(tmp_path_factory):
-    """Return Verilog of DSP blocks with a clock of their own, and a model of theirs behind it."""
-    options = ["--vendor", "xilinx", "--option", "dsp_double_rate=True"]
-    source = generate("B128", tmp_path_factory.mktemp("two_clocks"), *options)
+def of_blocks(target, folder, *options):
+    """Return Verilog with DSP blocks in it, and a model of theirs behind it."""
+    source = generate(target, folder, "--vendor", "xilinx", *options)
     text = source.read_text(encoding="utf-8")
     model = DSP48E2.read_text(encoding="utf-8")
     rules = ("UNUSEDPARAM", "UNUSEDSIGNAL", "WIDTHEXPAND")  # the model has but what tests need
     off = "".join(f"/* verilator lint_off {rule} */\n" for rule in rules)
     source.write_text(text + off + model, encoding="utf-8")
     return source
+
+
+@pytest.fixture(scope="module")
+def two_clocks(tmp_path_factory):
+    """Return Verilog whose DSP blocks have a clock of their own."""
+    folder = tmp_path_factory.mktemp("two_clocks")
+    return of_blocks("B128", folder, "--option", "dsp_double_rate=True")
 
 
 def test_small_target(tmp_path):
@@ -56,6 +61,25 @@ def test_two_clocks(two_clocks):
     assert yosys(two_clocks) == []
     assert slang(two_clocks) <= SLANG_WAIVED
     icarus(two_clocks)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "target", ["B64", "B64+scaled", "B512", "B512+table+channel", "B4096+table+channel+scaled"]
+)
+def test_blocks(target, tmp_path):
+    """What boards get."""
+    source = of_blocks(target, tmp_path)
+    assert lint(source) == []
+    icarus(source)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", ["B64+table", "B64+scaled", "B64+table+channel+scaled"])
+def test_extensions(target, tmp_path):
+    source = generate(target, tmp_path)
+    assert lint(source) == []
+    icarus(source)
 
 
 @pytest.mark.slow
@@ -75,6 +99,12 @@ def test_plain_verilog(tmp_path):
     code = re.sub(r'"[^"]*"', "", text)
     assert not re.search(r"\b(always_ff|always_comb|logic|interface|typedef|import)\b", code)
     assert "(* src" not in text
+
+
+def test_every_signal_has_a_name_of_the_source(tmp_path):
+    """Amaranth calls what it finds no name for ``$signal``, and what is like that ``$like``."""
+    text = generate("B64", tmp_path).read_text(encoding="utf-8")
+    assert sorted(set(re.findall(r"\\\$\S*", text))) == []
 
 
 #: What slang may say: Yosys writes sums and products with the bits that they need and counts on

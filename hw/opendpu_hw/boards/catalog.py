@@ -3,7 +3,7 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from opendpu_arch.errors import UnsupportedError
 from opendpu_arch.target import Target
@@ -56,6 +56,10 @@ class Board:
         Of the DRAM that the DPU shares.
     clock_mhz
         Clock of the DPU where none is asked for.
+    clock_range_mhz
+        Least and largest clock that may be asked for.
+    vendor
+        Whose primitives its device has.
     options
         Sizes of the DPU that fit only with other options than the usual ones, and these; see
         :mod:`opendpu_hw.options`.
@@ -67,6 +71,8 @@ class Board:
     resources: Resources
     memory_bytes: int
     clock_mhz: float
+    clock_range_mhz: tuple[float, float] = (1, 400)
+    vendor: ClassVar[str]
     options: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
 
     def options_of(self, target: Target) -> dict[str, Any]:
@@ -86,6 +92,7 @@ class ZynqBoard(Board):
         Pins of the programmable logic that need a level.
     """
 
+    vendor: ClassVar[str] = "xilinx"
     board_part: str
     pins: tuple[Pin, ...] = ()
 
@@ -106,6 +113,7 @@ class LitexBoard(Board):
         Of the bridge, bits a second.
     """
 
+    vendor: ClassVar[str] = "ecp5"
     platform: str
     device: str
     revision: str
@@ -142,7 +150,8 @@ BOARDS = {
             platform="radiona_ulx3s", device="LFE5U-85F", revision="2.0",
             sdram="MT48LC16M16",
             resources=Resources(lut=83_640, dsp=156, block_ram=208),
-            memory_bytes=32 << 20, clock_mhz=25, baud=1_000_000),
+            # SDRAM is refreshed every 7.8 us, and is one of 133 MHz
+            memory_bytes=32 << 20, clock_mhz=25, clock_range_mhz=(13, 133), baud=1_000_000),
     )
 }
 

@@ -5,13 +5,11 @@ import pathlib
 from typing import Any
 
 from opendpu_arch import outputs
-from opendpu_arch.errors import EncodingError
+from opendpu_arch.errors import EncodingError, UnsupportedError
 from opendpu_arch.target import Target
 from opendpu_hw import verilog
 from opendpu_hw.boards import device_tree, ipxact, vivado
 from opendpu_hw.boards.catalog import Board, LitexBoard, ZynqBoard
-
-MIN_CLOCK_MHZ, MAX_CLOCK_MHZ = 1, 400
 
 
 def write(board: Board, target: Target, where: str | pathlib.Path, *,
@@ -37,15 +35,20 @@ def write(board: Board, target: Target, where: str | pathlib.Path, *,
     OutputError
         A file cannot be written; known before the Verilog is made.
     EncodingError
-        A clock that no board makes.
+        A clock that the board does not make.
     UnsupportedError
-        The board needs what is not installed.
+        The board needs what is not installed, or its device has no primitives of that vendor.
     """
     clock = board.clock_mhz if clock_mhz is None else clock_mhz
-    if not MIN_CLOCK_MHZ <= clock <= MAX_CLOCK_MHZ:
+    least, most = board.clock_range_mhz
+    if not least <= clock <= most:
         raise EncodingError(
-            f"clock is {clock:g} MHz, but must be in {MIN_CLOCK_MHZ}..{MAX_CLOCK_MHZ}")
-    options = {"vendor": "xilinx" if isinstance(board, ZynqBoard) else "ecp5"} | options
+            f"clock of {board.name} is {clock:g} MHz, but must be in {least}..{most}")
+    options = {"vendor": board.vendor} | options
+    if options["vendor"] not in (board.vendor, None):
+        raise UnsupportedError(
+            f"vendor is {options['vendor']}, but the {board.part} of {board.name} has no such "
+            f"primitives; allowed with it: {board.vendor} or none")
     if options["vendor"] is None:
         del options["vendor"]
     if isinstance(board, ZynqBoard):

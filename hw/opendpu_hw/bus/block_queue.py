@@ -41,11 +41,16 @@ class BlockQueue(wiring.Component):
         places = 1 << ceil_log2(self._stored)
         m.submodules.store = store = memory.Memory(
             shape=unsigned(self._width), depth=places, init=[])
-        writer, reader = store.write_port(), store.read_port()
-        put, get = Signal(range(places)), Signal(range(places))
+        writer = store.write_port()
+        reader = store.read_port()
+        put = Signal(range(places))
+        get = Signal(range(places))
         level = Signal(range(self._stored + 1))         # entries in the memory
-        stored, full = Signal(), Signal()               # there is one, there is no room
-        take, give, keep = Signal(), Signal(), Signal()
+        stored = Signal()                   # there is one
+        full = Signal()                     # there is no room
+        take = Signal()
+        give = Signal()
+        keep = Signal()
         m.d.comb += [
             self.i.ready.eq(~full), take.eq(self.i.valid & ~full),
             keep.eq(self.o.valid & ~self.o.ready), give.eq(stored & ~keep),

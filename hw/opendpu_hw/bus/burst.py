@@ -150,7 +150,8 @@ class BurstIssuer(wiring.Component):
         m = Module()
         m.submodules.ring = ring = memory.Memory(
             shape=unsigned(BEAT_WIDTH + 1), depth=OUTSTANDING, init=[])
-        put_port, get_port = ring.write_port(), ring.read_port(domain="comb")
+        put_port = ring.write_port()
+        get_port = ring.read_port(domain="comb")
         put = Signal(range(OUTSTANDING))
         get = Signal(range(OUTSTANDING))
         count = Signal(range(OUTSTANDING + 1))

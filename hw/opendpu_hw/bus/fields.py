@@ -114,8 +114,10 @@ class FieldQueue(wiring.Component):
         if self._depth < 2 or self._depth & (self._depth - 1):
             raise ValueError(f"depth is {self._depth}, but must be a power of two above 1")
         m = Module()
-        put, get = Signal(range(self._depth)), Signal(range(self._depth))
-        take, give = Signal(), Signal()
+        put = Signal(range(self._depth))
+        get = Signal(range(self._depth))
+        take = Signal()
+        give = Signal()
         m.d.comb += [
             self.i.ready.eq(~self.level[-1]),       # the depth is a power of two
             take.eq(self.i.valid & self.i.ready),
@@ -123,9 +125,10 @@ class FieldQueue(wiring.Component):
         ]
         for number, names in enumerate(self._chunks()):
             width = sum(self._fields[n] for n in names)
-            m.submodules[f"store_{number}"] = store = memory.Memory(
-                shape=unsigned(width), depth=self._depth, init=[])
-            writer, reader = store.write_port(), store.read_port(domain="comb")
+            store = memory.Memory(shape=unsigned(width), depth=self._depth, init=[])
+            m.submodules[f"store_{number}"] = store
+            writer = store.write_port()
+            reader = store.read_port(domain="comb")
             m.d.comb += [
                 # While there is room, taken or not: whether an entry comes is known late.
                 writer.addr.eq(put), writer.en.eq(self.i.ready),

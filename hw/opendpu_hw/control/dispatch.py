@@ -147,7 +147,8 @@ class Dispatch(wiring.Component):
         name = e.name.lower()
         late = Signal(range(self.IN_FLIGHT + 1), name=f"late_{name}")
         some_late = Signal(name=f"some_late_{name}")
-        more, less = Signal(), Signal()     # late
+        more = Signal(name=f"more_late_{name}")
+        less = Signal(name=f"less_late_{name}")
         ended = Signal(name=f"ended_{name}")
         m.d.comb += [
             ended.eq(after.o.valid & (self.done[e] | some_late)),

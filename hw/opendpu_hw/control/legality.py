@@ -246,7 +246,8 @@ class Legality(wiring.Component):
     def _judge(self, m):
         """Make ``legal``: a cycle for the rules, one for a product, one to compare it."""
         rows = self._rows
-        first, second = Signal(), Signal()
+        first = Signal()
+        second = Signal()
         spread_over = Signal()
         for banks in self._spread:
             kept = Signal.like(banks, name=f"checked_{banks.name}", reset_less=True)

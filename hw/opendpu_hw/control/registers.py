@@ -199,7 +199,8 @@ class _Stored:
         if len({n % places for n in self.resets}) != len(self.resets):
             raise RuntimeError("two stored registers have one place")
         m.submodules.storage = storage = memory.Memory(shape=unsigned(32), depth=places, init=[])
-        writer, reader = storage.write_port(granularity=8), storage.read_port(domain="comb")
+        writer = storage.write_port(granularity=8)
+        reader = storage.read_port(domain="comb")
         # After a reset all places get their value before the first access.
         reset_at = Signal(_STORED_BITS + 1)
         ready = reset_at[-1]

@@ -63,12 +63,17 @@ class Accumulators(wiring.Component):
         m = Module()
         pixels, inputs = self._target.pixel_parallel, self._target.input_channel_parallel
         depth = 1 << ((latency.conv_sum(self._target) + 1) // 2).bit_length()
-        put, get = Signal(range(depth)), Signal(range(depth))
+        put = Signal(range(depth))
+        get = Signal(range(depth))
         step, first, ended = self.step, self.first, self.complete
         if self._registered:        # sums of products come a cycle later
-            step, first, ended = Signal(), Signal(), Signal()
+            step = Signal()
+            first = Signal()
+            ended = Signal()
             m.d.sync += [step.eq(self.step), first.eq(self.first), ended.eq(self.complete)]
-        add, anew, complete = Signal(), Signal(), Signal()
+        add = Signal()
+        anew = Signal()
+        complete = Signal()
         m.d.sync += [add.eq(step), anew.eq(first), complete.eq(ended)]
         with m.If(complete):
             m.d.sync += put.eq(put + 1)
@@ -94,9 +99,10 @@ class Accumulators(wiring.Component):
                 m.d.sync += dot.eq(terms[0])
             with m.If(add):
                 m.d.sync += acc.eq(Mux(anew, 0, acc) + dot)
-            m.submodules[f"waiting{p}"] = memory = Memory(
-                shape=signed(SUM_WIDTH), depth=depth, init=[])
-            write, read = memory.write_port(), memory.read_port(domain="comb")
+            memory = Memory(shape=signed(SUM_WIDTH), depth=depth, init=[])
+            m.submodules[f"waiting{p}"] = memory
+            write = memory.write_port()
+            read = memory.read_port(domain="comb")
             m.d.comb += [write.en.eq(complete), write.addr.eq(put), write.data.eq(acc),
                          read.addr.eq(get), self.sum[p].eq(read.data)]
         return m

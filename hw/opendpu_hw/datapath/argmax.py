@@ -119,7 +119,9 @@ def _halve(m, bests):
     pairs = []
     for i in range(0, len(bests) - 1, 2):
         (value_0, place_0, there_0, *more_0), (value_1, place_1, there_1, *more_1) = bests[i:i + 2]
-        later, value, place = Signal(), Signal(signed(8)), Signal(_PLACE)
+        later = Signal()
+        value = Signal(signed(8))
+        place = Signal(_PLACE)
         m.d.comb += [
             later.eq((value_1 > value_0) & there_1), value.eq(Mux(later, value_1, value_0)),
             place.eq(Mux(later, place_1, place_0)),

@@ -38,7 +38,9 @@ def joined(parts):
     """
     highs = [Cat(Const(1, 1), parts[0][1][:_LOW_WIDTH]).as_signed()]
     highs += [Cat(borrow, high[:_LOW_WIDTH]).as_signed() for _, high, borrow in parts[1:]]
-    return sum(low for low, _, _ in parts), sum(highs) >> 1, parts[0][2]
+    lows = [low for low, _, _ in parts]
+    # From the first on: with zero before it a sum would have a bit too many.
+    return sum(lows[1:], lows[0]), sum(highs[1:], highs[0]) >> 1, parts[0][2]
 
 
 def joined_registers(name):

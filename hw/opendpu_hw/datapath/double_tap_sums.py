@@ -57,7 +57,8 @@ class DoubleRateSlidingSums(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        add, keep = Signal(), Signal()
+        add = Signal()
+        keep = Signal()
         m.d[DOMAIN] += add.eq(self.keep)
         m.d.sync += keep.eq(self.keep)
         total = None
@@ -126,7 +127,8 @@ class SlidingWeights(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         load_later = Signal()
-        alone, alone_later = Signal(), Signal()         # there is no weight of the second column
+        alone = Signal()        # there is no weight of the second column
+        alone_later = Signal()
         m.d.sync += [
             load_later.eq(self.early), alone.eq(self.early & ~self.slot), alone_later.eq(alone)]
         for t in range(WINDOW):

@@ -84,7 +84,8 @@ class FixedPoint(wiring.Component):
         ]
         # -- stage 8: rounding, zero point ---------------------------------------------------------
         moved = Signal(signed(_KEPT_BITS), reset_less=True)
-        above, below = Signal(reset_less=True), Signal(reset_less=True)
+        above = Signal(reset_less=True)
+        below = Signal(reset_less=True)
         # Twice the zero point, and a carry into bit 0: one adder.
         twice = (Cat(Const(1, 1), shifter.shifted).as_signed()
                  + Cat(Const(1, 2), self.zero).as_signed())[2:]
@@ -97,7 +98,8 @@ class FixedPoint(wiring.Component):
         too_high = ~sign & moved[7:-1].any()            # for a byte
         too_low = sign & ~moved[7:-1].all()
         y = Signal(signed(8), reset_less=True)
-        highest, lowest = Signal(), Signal()
+        highest = Signal()
+        lowest = Signal()
         m.d.comb += [
             self.y.eq(y),
             highest.eq(above | (~below & ~too_low & (too_high | exceeds(byte, self.high)))),

@@ -10,6 +10,7 @@ from opendpu_hw.datapath.dsp48e2 import CASCADE_SHIFT, SUM_WIDTH, dsp48e2
 from opendpu_hw.datapath.tap_sums import extended
 
 _HALF_BITS = scaled.MULTIPLIER_BITS - 1             # weight of 1/2 in a product
+_HALF_AT = _HALF_BITS - CASCADE_SHIFT               # the same in units of 2^CASCADE_SHIFT
 #: One more than twice the product by 2^31 has.
 VALUE_BITS = scaled.SUM_BITS + scaled.MULTIPLIER_BITS - _HALF_BITS + 1
 _A_BITS = 27                                        # of a block's multiplier
@@ -66,13 +67,12 @@ class FixedProduct(wiring.Component):
         for n in range(4, 7):
             once.append(_register(m, 1, f"once{n}", once[-1]))
         # Half of 2^31, and for negative sums less twice that, in units of 2^CASCADE_SHIFT.
-        half_at = _HALF_BITS - CASCADE_SHIFT
-        half = Cat(Const(0, half_at), ~once[4], (negative[4] & ~once[4]).replicate(
-            SUM_WIDTH - half_at - 1)).as_signed()
+        half = Cat(Const(0, _HALF_AT), ~once[4], (negative[4] & ~once[4]).replicate(
+            SUM_WIDTH - _HALF_AT - 1)).as_signed()
         total = (self._blocks if self._vendor == "xilinx" else self._plain)(
             m, beyond, negative, negative[3] & once[3], half)
         m.d.comb += self.value.eq(
-            Cat(Mux(once[6], total[half_at], negative[6]), total[half_at + 1:])[:VALUE_BITS])
+            Cat(Mux(once[6], total[_HALF_AT], negative[6]), total[_HALF_AT + 1:])[:VALUE_BITS])
         return m
 
     def _plain(self, m, beyond, negative, less, half):
@@ -81,10 +81,11 @@ class FixedProduct(wiring.Component):
         t = _register(m, signed(scaled.SUM_BITS), "t",
                       Mux(beyond, limit, self.sum[:scaled.SUM_BITS]))
         low, high = (
-            _register(m, signed(scaled.SUM_BITS + 1 + len(part)), name, t * part)
+            _register(m, signed(scaled.SUM_BITS + len(part)), name, t * part)
             for name, part in (("low", self.multiplier[:CASCADE_SHIFT]),
                                ("high", self.multiplier[CASCADE_SHIFT:])))
-        low_sum = _register(m, signed(len(low) + 1), "low_sum", low - less)
+        # The least product is 2^28 above what its bits hold, so one less fits them.
+        low_sum = _register(m, low.shape(), "low_sum", low - less)
         high_later = _register(m, high.shape(), "high_later", high)
         total = _register(m, signed(len(high) + 2), "total",
                           high_later + (low_sum >> CASCADE_SHIFT) + half)
@@ -117,7 +118,9 @@ class FixedProduct(wiring.Component):
         m.submodules.lower = dsp48e2(
             lower, a=a, b=b_low, d=limits[0], c=added, c_enable=Const(1), operands=True,
             b_registers=1, last=False, d_for_a=beyond, less=less)
-        total = Signal(signed(SUM_WIDTH), name="upper")
+        # In two parts: what is made of the lower one is beside the upper one in the result.
+        total = Cat(Signal(_HALF_AT + 1, name="sum_below"),
+                    Signal(SUM_WIDTH - _HALF_AT - 1, name="sum_above"))
         m.submodules.upper = dsp48e2(
             total, a=a, b=b_high, d=limits[1], pcin=lower, shifted=True,
             c=extended(m, half, SUM_WIDTH, "half"), c_enable=Const(1), operands=True,

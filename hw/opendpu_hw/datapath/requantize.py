@@ -110,7 +110,10 @@ class Requantizer(wiring.Component):
         # -- rounding and limits -------------------------------------------------------------------
         rounded = ((shift.shifted + 1) >> 1)[:9].as_signed()
         relu = (self.act == ActType.RELU) | (self.act == ActType.RELU6)
-        six, top, zero, lowest = Signal(), Signal(), Signal(), Signal()
+        six = Signal()
+        top = Signal()
+        zero = Signal()
+        lowest = Signal()
         # More than 127, or ReLU6's 96.
         beyond = ~rounded[8] & (rounded[7] | (six & rounded[5:7].all() & rounded[:5].any()))
         y = register(8, "result")

@@ -74,7 +74,7 @@ class ScaledLane(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         steps = self.steps
-        m.submodules.record = record = ChannelRam(self._target, self._lane)
+        m.submodules.channel_ram = record = ChannelRam(self._target, self._lane)
         wiring.connect(m, wiring.flipped(self.write), record.write)
         m.d.comb += [record.en.eq(steps.read), record.record.eq(steps.record)]
         bias = Signal(signed(32), reset_less=True)

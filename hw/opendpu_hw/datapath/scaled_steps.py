@@ -89,7 +89,7 @@ class ScaledSteps(wiring.Component):
         m.d.comb += pulse.eq(Cat(self.captured & self.scaled, pulses))
         m.d.sync += pulses.eq(pulse)
 
-        m.submodules.common = common = CommonRam(self._target)
+        m.submodules.common_ram = common = CommonRam(self._target)
         wiring.connect(m, wiring.flipped(self.write), common.write)
         m.d.comb += [
             common.en.eq(pulse[0]), common.record.eq(self.record),
@@ -160,7 +160,9 @@ class ScaledSteps(wiring.Component):
 
     def _take_turns(self, m, pulse):
         """Multiply a column's pixels one after the other; return whether one is, and the last."""
-        turn, going, last = Signal(range(self._pixels)), Signal(), Signal()
+        turn = Signal(range(self._pixels))
+        going = Signal()
+        last = Signal()
         m.d.comb += [self.steps.select.eq(turn), last.eq(going & (turn == self._pixels - 1))]
         with m.If(pulse[latency.RECORD_READ - 1]):
             m.d.sync += [turn.eq(0), going.eq(1)]

@@ -61,7 +61,8 @@ class SaturatingShift(wiring.Component):
         window = kept + step - 1            # what the second stage needs
         amount = Signal(ceil_log2(step), reset_less=True)
         narrow = Signal(signed(window), reset_less=True)
-        beyond, sign = Signal(reset_less=True), Signal(reset_less=True)
+        beyond = Signal(reset_less=True)
+        sign = Signal(reset_less=True)
         # No signal between registers: what is idle then costs a simulator nothing.
         value, large = self._narrow(
             m, self.value, self.value[-1], self.amount[len(amount):], step, window)
@@ -72,7 +73,8 @@ class SaturatingShift(wiring.Component):
             ]
 
         shifted = Signal(signed(kept), reset_less=True)
-        negative, too_large = Signal(reset_less=True), Signal(reset_less=True)
+        negative = Signal(reset_less=True)
+        too_large = Signal(reset_less=True)
         m.d.comb += [
             self.shifted.eq(shifted), self.negative.eq(negative), self.large.eq(too_large)]
         # The highest bit of either is the sign, or the stage before has found it too large.

@@ -273,7 +273,8 @@ class Conv(wiring.Component):
             m.d.sync += [written[new.group_out].base.eq(new.bank_addr_out),
                          written[new.group_out].span.eq(new.write_span)]
         # Nothing is taken while the planner works on `new`: it is compared in its last two cycles.
-        base, span = Signal(abits), Signal(abits)
+        base = Signal(abits)
+        span = Signal(abits)
         m.d.comb += base.eq(written[new.group_in].base)
         m.d.sync += span.eq(written[new.group_in].span)
         bases = (new.bank_addr_in, new.bank_addr_in_1, new.bank_addr_in_2, new.bank_addr_in_3)

@@ -1,72 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """CONV set-up: from CONVINIT and CONV fields to what the walk and the write-back need."""
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal, signed, unsigned
-from amaranth.lib import data, wiring
+from types import SimpleNamespace
+
+from amaranth.hdl import Array, Cat, Module, Mux, Signal
+from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
 from opendpu_arch import isa, latency
 from opendpu_arch.extensions import Extension
 from opendpu_hw.datapath.narrow_product import narrow_product
+from opendpu_hw.engine.conv_shapes import plan_shape, result_shape
 from opendpu_hw.memory.ports import BiasRead
 from opendpu_hw.memory.record_ram import record_bits
-from opendpu_hw.memory.table_ram import SELECT_BITS
 from opendpu_hw.shapes import InstructionStream, fields_of
-
-
-def plan_shape(target):
-    """Return the layout of what the address walk of one CONV needs (``minus_one`` fields raw).
-
-    All words a CONV reads lie from one of its ``bases_used`` (a bit an address group) to
-    ``read_span`` words after it, all it writes from ``bank_addr_out`` to ``write_span`` after it; a
-    span of depth - 1 stands for any longer one.
-    """
-    abits = ceil_log2(target.bank_depth)
-    return data.StructLayout({
-        "length": 10, "channel_group": 8, "kernel_h": 4, "kernel_w": 4, "stride_h": 4,
-        "stride_w": 4, "stride_out": 4, "stride_offset_in": 4, "jump_read": abits,
-        "jump_read_endl": abits, "column_jump": abits, "row_offset": abits,
-        "bank_in": range(target.pixel_parallel), "group_in": 2, "group_out": 2,
-        "bank_addr_in": abits, "bank_addr_in_1": abits, "bank_addr_in_2": abits,
-        "bank_addr_in_3": abits, "bank_addr_weights": abits,
-        "pad_left": 4, "pad_top": 4, "right_rest": 16, "bottom_limit": 9,
-        "rows": data.ArrayLayout(unsigned(9), target.pixel_parallel), "channel_offset": 5,
-        "bank_addr_out": abits, "bases_used": 4, "read_span": abits, "write_span": abits,
-        **({"tabled": 1} if Extension.TABLE in target.extensions else {}),
-        **({"scaled": 1, "zero_in": signed(8)} if Extension.SCALED in target.extensions else {}),
-    })
-
-
-def result_shape(target):
-    """Return the layout of what the write-back of one CONV needs."""
-    abits = ceil_log2(target.bank_depth)
-    banks = target.pixel_parallel
-    return data.StructLayout({
-        "length": 10, "stride_out": 4, "group_out": 2, "last_row": 4,
-        "bank_addr_out": abits, "jump_write": abits, "jump_write_endl": abits, "wrap_jump": abits,
-        "first_row": data.ArrayLayout(signed(10), banks),
-        "wraps": data.ArrayLayout(unsigned(3), banks),
-        "act": 4, "shift_cut": 6, "shift_bias": 6,
-        "bias": data.ArrayLayout(signed(8), target.output_channel_parallel),
-        **({"table": SELECT_BITS} if Extension.TABLE in target.extensions else {}),
-        **({"shifts": data.ArrayLayout(unsigned(8), target.output_channel_parallel)}
-           if Extension.CHANNEL in target.extensions else {}),
-        **({"scaled": 1, "record": record_bits(target)}
-           if Extension.SCALED in target.extensions else {}),
-    })
-
-
-def split_result_shape(target):
-    """Return the layouts of what is needed when sums are complete, and when they are written."""
-    members = result_shape(target).members
-    sums = ("length", "bank_addr_out", "jump_write", "act", "shift_cut", "shift_bias", "bias",
-            "group_out", "stride_out",
-            *(n for n in ("table", "shifts", "scaled", "record") if n in members))
-    writes = ("stride_out", "group_out", "last_row", "jump_write_endl", "wrap_jump", "first_row",
-              "wraps")
-    return tuple(data.StructLayout({name: members[name] for name in names})
-                 for names in (sums, writes))
 
 
 class ConvPlanner(wiring.Component):
@@ -103,20 +51,23 @@ class ConvPlanner(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        target = self._target
-        banks = target.pixel_parallel
-        bank_bits = ceil_log2(banks)
-        abits = ceil_log2(target.bank_depth)
-
         init_words = Signal.like(self.insn.payload)
         conv_words = Signal.like(self.insn.payload)
         init, conv = fields_of(isa.ConvInit, init_words), fields_of(isa.Conv, conv_words)
         have_conv = Signal()
-        is_init = self.insn.payload[0][28:32] == isa.Opcode.CONVINIT
-
-        # -- accept -------------------------------------------------------------------------------
         free = Signal()                     # for the set-up of a CONV
         fire = Signal()
+        self._accept(m, init_words, conv_words, have_conv, free, fire)
+        self._pace(m, conv, have_conv, free, fire)
+        self._spans(m, init, conv, fire)
+        operands = self._keep_plan(m, init, conv, fire)
+        self._multiply(m, operands)
+        self._keep_result(m, init, conv, fire, operands)
+        return m
+
+    def _accept(self, m, init_words, conv_words, have_conv, free, fire):
+        """Keep the last CONVINIT, and the CONV whose set-up has not begun."""
+        is_init = self.insn.payload[0][28:32] == isa.Opcode.CONVINIT
         m.d.comb += [
             self.insn.ready.eq(~have_conv | free),
             self.accepted.eq(self.insn.valid & self.insn.ready),
@@ -130,7 +81,9 @@ class ConvPlanner(wiring.Component):
             with m.Else():
                 m.d.sync += [conv_words.eq(self.insn.payload), have_conv.eq(1)]
 
-        # -- derive -------------------------------------------------------------------------------
+    def _pace(self, m, conv, have_conv, free, fire):
+        """Begin a set-up with the CONV's bias word, and offer what has become of it."""
+        target, abits = self._target, ceil_log2(self._target.bank_depth)
         offered = Signal()
         planning = Signal(latency.CONV_PLAN - 1)    # bit n: it began n + 1 cycles ago
         waiting = planning[0]
@@ -159,14 +112,16 @@ class ConvPlanner(wiring.Component):
         with m.If(self.clear):
             m.d.sync += [offered.eq(0), planning.eq(0), busy.eq(0), have_conv.eq(0)]
 
-        self._spans(m, init, conv, fire)
-
-        plan, result = self.plan, self.result
+    def _keep_plan(self, m, init, conv, fire):
+        """Keep what the walk needs; return the operands of products."""
+        plan = self.plan
+        bank_bits = ceil_log2(self._target.pixel_parallel)
+        abits = ceil_log2(self._target.bank_depth)
         stride_h, stride_w, stride_out = (
             Signal(5, name=name) for name in ("stride_h", "stride_w", "stride_out"))
-        pad_right, pad_bottom = Signal.like(conv.pad_right), Signal.like(conv.pad_bottom)
+        pad_right = Signal.like(conv.pad_right)
+        pad_bottom = Signal.like(conv.pad_bottom)
         offset_out = Signal.like(init.stride_offset_out)
-        out_low = conv.bank_id_out[:bank_bits]
         # stride_offset_out / stride_out, both small
         first_bank = Array([Array([o // s for o in range(8)])[init.stride_offset_out]
                             for s in range(1, 17)])[init.stride_out]
@@ -194,16 +149,32 @@ class ConvPlanner(wiring.Component):
                 stride_h.eq(init.stride_h + 1), stride_w.eq(init.stride_w + 1),
                 stride_out.eq(init.stride_out + 1), offset_out.eq(init.stride_offset_out),
             ]
-        # Products, a cycle later, of what does not change then.
+        return SimpleNamespace(
+            stride_h=stride_h, stride_w=stride_w, stride_out=stride_out, pad_right=pad_right,
+            pad_bottom=pad_bottom, offset_out=offset_out, first_bank=q0)
+
+    def _multiply(self, m, operands):
+        """Make products, a cycle later, of what does not change then."""
+        plan, result = self.plan, self.result
+        abits = ceil_log2(self._target.bank_depth)
+        stride_h, stride_w = operands.stride_h, operands.stride_w
         m.d.sync += [
             plan.column_jump.eq(narrow_product(plan.jump_read, stride_w)[:abits]),
             plan.row_offset.eq(
                 narrow_product(plan.jump_read_endl, plan.stride_offset_in)[:abits]),
-            plan.right_rest.eq(narrow_product(plan.length, stride_w) + pad_right),
-            plan.bottom_limit.eq(narrow_product(stride_h, result.last_row) + pad_bottom),
-            *(plan.rows[p].eq(narrow_product(stride_h, p)) for p in range(banks)),
-            result.wrap_jump.eq(narrow_product(result.jump_write_endl, stride_out)[:abits]),
+            plan.right_rest.eq(narrow_product(plan.length, stride_w) + operands.pad_right),
+            plan.bottom_limit.eq(
+                narrow_product(stride_h, result.last_row) + operands.pad_bottom),
+            *(plan.rows[p].eq(narrow_product(stride_h, p))
+              for p in range(self._target.pixel_parallel)),
+            result.wrap_jump.eq(
+                narrow_product(result.jump_write_endl, operands.stride_out)[:abits]),
         ]
+
+    def _keep_result(self, m, init, conv, fire, operands):
+        """Keep what the write-back needs, and the first row of each bank."""
+        target, plan, result = self._target, self.plan, self.result
+        bank_bits, abits = ceil_log2(target.pixel_parallel), ceil_log2(target.bank_depth)
         with m.If(fire):
             if Extension.SCALED in target.extensions:
                 m.d.sync += [
@@ -223,20 +194,27 @@ class ConvPlanner(wiring.Component):
                 result.act.eq(init.act_type), result.shift_cut.eq(init.shift_cut),
                 result.shift_bias.eq(init.shift_bias),
             ]
-            rows_before = []
-            for b in range(banks):
-                step = Signal(bank_bits, name=f"step{b}")
-                q = Signal(4, name=f"q{b}")
-                m.d.comb += [
-                    step.eq((b - out_low - q0)[:bank_bits]),
-                    q.eq(q0 + step),
-                ]
-                kept = Signal(4, name=f"kept_q{b}")
-                m.d.sync += [kept.eq(q), result.wraps[b].eq((out_low + q) >> bank_bits)]
-                rows_before.append(
-                    result.first_row[b].eq((narrow_product(stride_out, kept) - offset_out)[:10]))
-        m.d.sync += rows_before
-        return m
+            kept = self._banks_on(m, conv, operands.first_bank)
+        m.d.sync += [
+            row.eq((narrow_product(operands.stride_out, q) - operands.offset_out)[:10])
+            for row, q in zip(result.first_row, kept, strict=True)]
+
+    def _banks_on(self, m, conv, first_bank):
+        """Return how many banks each bank is from that of output row zero, once it is kept."""
+        bank_bits = ceil_log2(self._target.pixel_parallel)
+        out_low = conv.bank_id_out[:bank_bits]
+        all_kept = []
+        for b in range(self._target.pixel_parallel):
+            step = Signal(bank_bits, name=f"step{b}")
+            q = Signal(4, name=f"q{b}")
+            m.d.comb += [
+                step.eq((b - out_low - first_bank)[:bank_bits]),
+                q.eq(first_bank + step),
+            ]
+            kept = Signal(4, name=f"kept_q{b}")
+            m.d.sync += [kept.eq(q), self.result.wraps[b].eq((out_low + q) >> bank_bits)]
+            all_kept.append(kept)
+        return all_kept
 
     def _spans(self, m, init, conv, fire):
         """Bound the words that are read and written: four cycles from ``fire`` on."""
@@ -288,8 +266,10 @@ class ConvPlanner(wiring.Component):
                 ("column", "jump_read", "stride_w"), ("taps", "jump_read", "kernel_w"),
                 ("rows", "jump_read_endl", "stride_h"), ("wrap", "jump_write_endl", "stride_out"),
                 ("rows_out", "jump_write_endl", "rows_out"))]
-        columns, rest = Signal(25), Signal(16)
-        columns_out, rest_out = Signal(21), Signal(19)
+        columns = Signal(25)
+        rest = Signal(16)
+        columns_out = Signal(21)
+        rest_out = Signal(19)
         m.d.sync += [
             columns.eq(kept["length"] * made["column"]),
             rest.eq(made["taps"] + made["rows"] + kept["group"]),

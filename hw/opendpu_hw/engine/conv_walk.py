@@ -6,7 +6,7 @@ from amaranth.utils import ceil_log2
 
 from opendpu_arch import latency
 from opendpu_arch.extensions import Extension
-from opendpu_hw.engine.conv_plan import plan_shape
+from opendpu_hw.engine.conv_shapes import plan_shape
 
 
 class ConvWalk:
@@ -32,7 +32,9 @@ class ConvWalk:
         self.plan = Signal(plan_shape(target))
         self.running = Signal()
         self.step = Signal()
-        self.last_tap, self.first_tap, self.last_step = Signal(), Signal(), Signal()
+        self.last_tap = Signal()
+        self.first_tap = Signal()
+        self.last_step = Signal()
         self.free = Signal()
         self.column = Signal(10)
         self.tap_h = Signal(4)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """CONV write-back: from finished columns to image banks."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, ResetInserter, Signal, signed, unsigned
+from amaranth.hdl import Module, Mux, ResetInserter, Signal, signed, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
@@ -10,12 +10,12 @@ from amaranth.utils import ceil_log2
 from opendpu_arch import latency
 from opendpu_arch.extensions import Extension
 from opendpu_arch.isa import ActType
-from opendpu_hw.bus.level import next_level
 from opendpu_hw.datapath.multiplexer import choose
 from opendpu_hw.datapath.narrow_product import narrow_product
 from opendpu_hw.datapath.requantize import CUT_SHAPE, scale_of, scale_shape
 from opendpu_hw.datapath.scaled_steps import ScaledSteps, steps_shape
-from opendpu_hw.engine.conv_plan import result_shape, split_result_shape
+from opendpu_hw.engine.conv_in_flight import count_in_flight
+from opendpu_hw.engine.conv_shapes import result_shape, split_result_shape
 from opendpu_hw.memory.ports import ConvWrite
 from opendpu_hw.memory.record_ram import RecordWrite, shifts_shape
 from opendpu_hw.memory.table_ram import SELECT_BITS
@@ -90,12 +90,28 @@ class ConvWriter(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        target = self._target
-        banks = target.pixel_parallel
-        abits = ceil_log2(target.bank_depth)
-        sum_shape, write_shape = split_result_shape(target)
+        sum_shape, write_shape = split_result_shape(self._target)
+        sums, writes = self._queues(m, sum_shape, write_shape)
+        captured = self.column[0]
+        head, head_valid, column, column_addr, last_column = self._follow_columns(
+            m, sums, sum_shape)
+        self._scales(m, captured, head)
+        this = self._places(m, captured, column, column_addr)
+        begin = self.column[-2]
+        if self._tables:
+            begin = self._through_table(m, head)
+        if self._scaled:
+            begin, this = self._through_multipliers(m, head, begin, this)
+        active, rows = self._write(m, writes, write_shape, begin, this)
+        self._distribute(m, rows)
+        m.d.comb += self.completed.eq(count_in_flight(
+            m, self, self._target, captured & last_column, head))
+        with m.If(self.clear):
+            m.d.sync += [head_valid.eq(0), active.eq(0), self.write.mask.eq(0)]
+        return m
 
-        # -- parameters of CONVs whose columns have not come yet, or are not written yet -----------
+    def _queues(self, m, sum_shape, write_shape):
+        """Return queues of the parameters of CONVs not summed yet, and of those not written yet."""
         m.submodules.sums = sums = ResetInserter(self.clear)(
             SyncFIFO(width=sum_shape.size, depth=self.DEPTH))
         m.submodules.writes = writes = ResetInserter(self.clear)(
@@ -105,10 +121,17 @@ class ConvWriter(wiring.Component):
             m.d.comb += [given[name].eq(self.payload[name]) for name in shape.members]
             m.d.comb += [queue.w_data.eq(given), queue.w_en.eq(self.push)]
         m.d.comb += self.ready.eq(sums.w_rdy)
+        return sums, writes
 
-        # -- the CONV whose columns come now -------------------------------------------------------
+    def _follow_columns(self, m, sums, sum_shape):
+        """Return the CONV whose columns come now, whether there is one, the column and its place.
+
+        The last value: whether the column is the CONV's last one.
+        """
+        abits = ceil_log2(self._target.bank_depth)
         captured = self.column[0]
-        head, coming = Signal(sum_shape, reset_less=True), Signal(sum_shape)
+        head = Signal(sum_shape, reset_less=True)
+        coming = Signal(sum_shape)
         head_valid = Signal()
         column = Signal(10)
         column_addr = Signal(abits)
@@ -128,8 +151,10 @@ class ConvWriter(wiring.Component):
                          column_addr.eq((column_addr + head.jump_write)[:abits])]
         m.d.comb += [self.bias.eq(head.bias), self.shift_bias.eq(head.shift_bias),
                      self.next_leaky.eq(head.act == ActType.LEAKYRELU)]
+        return head, head_valid, column, column_addr, last_column
 
-        # -- what goes along with a column ---------------------------------------------------------
+    def _scales(self, m, captured, head):
+        """Take along with a column what lanes are told."""
         scale = Signal(scale_shape, reset_less=True)
         act = [Signal(4, name=f"act{n}", reset_less=True) for n in range(1, 6)]
         with m.If(captured):
@@ -145,6 +170,10 @@ class ConvWriter(wiring.Component):
             with m.If(self.column[n]):
                 m.d.sync += act[n].eq(act[n - 1])
         m.d.comb += self.act.eq(act[-1])
+
+    def _places(self, m, captured, column, column_addr):
+        """Take its place along with a column; return it a cycle before its results are there."""
+        abits = ceil_log2(self._target.bank_depth)
         place = data.StructLayout({"addr": abits, "first": 1})
         places = [Signal(place, name=f"place{n}", reset_less=True)
                   for n in range(1, latency.CONV_WRITE - 1)]
@@ -153,14 +182,16 @@ class ConvWriter(wiring.Component):
         for n in range(1, latency.CONV_WRITE - 2):
             with m.If(self.column[n]):
                 m.d.sync += places[n].eq(places[n - 1])
+        return places[-1]
 
-        # -- write: where, a cycle before the results are there ------------------------------------
-        begin, this = self.column[-2], places[-1]
-        if self._tables:
-            begin = self._through_table(m, head)
-        if self._scaled:
-            begin, this = self._through_multipliers(m, head, begin, this)
-        writing, next_writing = Signal(write_shape, reset_less=True), Signal(write_shape)
+    def _write(self, m, writes, write_shape, begin, this):
+        """Say where the column in ``this`` goes, from a cycle before its results are there on.
+
+        Return whether a column is being written, and the row that each bank gets.
+        """
+        abits = ceil_log2(self._target.bank_depth)
+        writing = Signal(write_shape, reset_less=True)
+        next_writing = Signal(write_shape)
         writing_addr = Signal(abits)
         active = Signal()
         turn = Signal(4)
@@ -181,7 +212,7 @@ class ConvWriter(wiring.Component):
             with m.If(this.first):
                 m.d.sync += writing.eq(next_writing)
         m.d.sync += self.write.group.eq(writing.group_out)
-        rows = [Signal(signed(10), name=f"row{b}") for b in range(banks)]
+        rows = [Signal(signed(10), name=f"row{b}") for b in range(self._target.pixel_parallel)]
         for b, row in enumerate(rows):
             wrapped = Signal(abits, name=f"wrapped{b}")
             m.d.comb += [
@@ -192,11 +223,7 @@ class ConvWriter(wiring.Component):
                 self.write.mask[b].eq(active & (row >= 0) & (row <= writing.last_row)),
                 self.write.addr[b].eq((writing_addr + turn_addr + wrapped)[:abits]),
             ]
-        self._distribute(m, rows)
-        self._in_flight(m, captured & last_column, head)
-        with m.If(self.clear):
-            m.d.sync += [head_valid.eq(0), active.eq(0), self.write.mask.eq(0)]
-        return m
+        return active, rows
 
     def _distribute(self, m, rows):
         """Bring every bank the results of a row, a cycle later; ``rows`` has one for each bank.
@@ -242,7 +269,7 @@ class ConvWriter(wiring.Component):
         """Send columns through multipliers; return when and where to write the next column."""
         scaled = ResetInserter(self.clear)(
             ScaledSteps(self._target, pixels=self._target.pixel_parallel))
-        m.submodules.scaled = scaled
+        m.submodules.scaled_steps = scaled
         wiring.connect(m, wiring.flipped(self.records), scaled.write)
         m.submodules.places = places = ResetInserter(self.clear)(
             SyncFIFO(width=plain_place.shape().size, depth=self._SCALED_COLUMNS))
@@ -253,7 +280,8 @@ class ConvWriter(wiring.Component):
                 m.d.sync += kind.eq(kinds[-1])
             kinds.append(kind)
         due = latency.CONV_WRITE - 2    # bit with which the place is there
-        begin, place = Signal(), Signal.like(plain_place)
+        begin = Signal()
+        place = Signal.like(plain_place)
         m.d.comb += [
             scaled.captured.eq(self.column[0]), scaled.scaled.eq(head.scaled),
             scaled.record.eq(head.record),
@@ -271,40 +299,3 @@ class ConvWriter(wiring.Component):
         """Return whether it is a scaled column that would begin as one without multipliers."""
         due = latency.CONV_WRITE - 2
         return Mux(self.column[due], kinds[due], kinds[-1]) if self._tables else kinds[due]
-
-    def _in_flight(self, m, summed, head):
-        """Count CONVs a bank group; ``summed``: the last column of the one in ``head`` is complete.
-
-        Nothing delays its writes, so their end is known: the announcements, which are heeded some
-        cycles later at the earliest, come before it.
-        """
-        readable = latency.CONV_WRITE - 1 - latency.CONV_READABLE
-        last_write, longest = head.stride_out, 16
-        if self._tables:
-            last_write, longest = head.stride_out + (head.table != 0), 17
-        if self._scaled:
-            more = latency.conv_scaled(self._target)
-            last_write = last_write + Mux(head.scaled, more, 0)
-            longest += more
-        completed = []
-        for g in range(self._target.bank_groups):
-            count = Signal(4, name=f"count{g}")
-            up, down = Signal(name=f"up{g}"), Signal(name=f"down{g}")
-            closing = Signal(longest + readable, name=f"closing{g}")     # bit n: in n cycles
-            here = summed & (head.group_out == g)
-            two = count[1:] == 1            # or three
-            m.d.comb += [up.eq(self.push & (self.payload.group_out == g)), down.eq(closing[0])]
-            # That one starts is known late: no carry chain, nor a comparison, follows.
-            m.d.sync += [
-                count.eq(next_level(count, up, down)),
-                self.pending[g].eq(up | count[1:].any() | (count[0] & ~down)),
-                self.several[g].eq(
-                    count[2:].any() | (two & (count[0] | ~down | up)) | (count[0] & up & ~down)),
-                closing.eq(closing[1:] | Cat(
-                    Const(0, readable), (here & (last_write == n) for n in range(longest)))),
-            ]
-            completed.append(closing[latency.CONV_DONE - latency.CONV_READABLE])
-            with m.If(self.clear):
-                m.d.sync += [count.eq(0), closing.eq(0), self.pending[g].eq(0),
-                             self.several[g].eq(0)]
-        m.d.comb += self.completed.eq(Cat(completed).any())

@@ -44,7 +44,8 @@ class DmaEngine(wiring.Component):
         The third value returned is the first one a cycle later. That is soon enough for an
         instruction to begin: what it does is forgotten with all the rest.
         """
-        halt, halted = Signal(), Signal()
+        halt = Signal()
+        halted = Signal()
         m.d.comb += halt.eq(self.abort | self.fault.valid)
         m.d.sync += halted.eq(halt)
         m.submodules.front = front

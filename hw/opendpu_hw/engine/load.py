@@ -6,7 +6,6 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import Out
 
 from opendpu_arch import isa
-from opendpu_arch.errors import TargetError
 from opendpu_arch.regs import Fault
 from opendpu_hw.bus.axi4 import read_signature
 from opendpu_hw.datapath.narrow_product import narrow_product
@@ -73,8 +72,7 @@ class Load(DmaEngine):
     Parameters
     ----------
     target : :class:`opendpu_arch.target.Target`
-        Parallelism and memories. Elaboration raises :class:`opendpu_arch.errors.TargetError` if it
-        has ``load_mean``: where the means come from is known of no target.
+        Parallelism and memories.
 
     Members
     -------
@@ -96,10 +94,6 @@ class Load(DmaEngine):
 
     def elaborate(self, platform):
         target = self._target
-        if target.load_mean:
-            raise TargetError(
-                f"target {target.name} has load_mean=True, but must have False: "
-                "no bank with means is known")
         m = Module()
 
         # -- front: a LOAD in two cycles, to a channel --------------------------------------------

@@ -132,7 +132,9 @@ class LoadChannel(wiring.Component):
         job, beat, two_beats = place.job, place.here[BEAT_SHIFT:], place.two_beats
         margin = Signal(POSITION + 1)       # beats beyond those that the word needs, and a bit
         ready = Signal()
-        bad, compared = Signal(), Signal()  # with the word that was here a cycle ago and is still
+        # With the word that was here a cycle ago and is still.
+        bad = Signal()
+        compared = Signal()
         step = Signal()
         beat_1 = Signal(POSITION)
         m.d.comb += [
@@ -160,7 +162,8 @@ class LoadChannel(wiring.Component):
     def _next_word(self, m, place, rest, start):
         """Whether the next word is its pixel's last, and in two beats: known a cycle before."""
         lanes = self._target.channel_parallel
-        ends, reach = Signal(), Signal(5)
+        ends = Signal()
+        reach = Signal(5)
         m.d.comb += [ends.eq(rest < lanes),
                      reach.eq(start[:BEAT_SHIFT] + Mux(ends, rest[:4], lanes - 1))]
         return [place.pixel_end.eq(ends), place.two_beats.eq(reach[BEAT_SHIFT])]
@@ -190,7 +193,8 @@ class LoadChannel(wiring.Component):
     def _within_pixel(self, m, place):
         """Return bytes after the next word, where it begins, and all else that changes."""
         lanes, here = self._target.channel_parallel, place.here
-        rest_after, here_after = Signal.like(place.rest), Signal.like(here)
+        rest_after = Signal.like(place.rest)
+        here_after = Signal.like(here)
         m.d.comb += [rest_after.eq(place.rest - lanes), here_after.eq(here + lanes)]
         return rest_after, here_after, [
             here.eq(Mux(place.job.constant, here, here_after)),

@@ -68,7 +68,8 @@ class BeatWindow:
         m.submodules.window = window = memory.Memory(
             shape=unsigned(128), depth=WINDOW, init=[])
         put_port = window.write_port()
-        self.low_port, self.high_port = (window.read_port(domain="comb") for _ in range(2))
+        self.low_port = window.read_port(domain="comb")
+        self.high_port = window.read_port(domain="comb")
         # Registers, because the bus is far: beats that leave make room a cycle later.
         room, stopping = self._room, Signal()
         used = Signal(POSITION)             # negative while the next byte is beyond a gap

@@ -118,8 +118,8 @@ class MiscParameters(wiring.Component):
         used = Signal(POINTER_BITS)
         room = Signal(init=1)               # for an entry; one given back makes some a cycle later
         got = SimpleNamespace(
-            valid=Signal(name="got"), done=Signal(name="got_done"), tap=Signal.like(walk.tap),
-            entry=Signal(POINTER_BITS, name="got_entry"))
+            valid=Signal(name="got"), done=Signal(name="got_done"),
+            tap=Signal.like(walk.tap, name="got_tap"), entry=Signal(POINTER_BITS, name="got_entry"))
         m.d.comb += used.eq((writing - self.freed)[:POINTER_BITS])
         m.d.sync += [
             got.valid.eq(walk.go),
@@ -156,10 +156,12 @@ class MiscParameters(wiring.Component):
         for t, tap_word in enumerate(tap_words):
             with m.If(got.valid & (got.tap == t)):
                 m.d.sync += tap_word.eq(self.weights.data)
-        complete, at_entry = Signal(), Signal(POINTER_BITS - 1, reset_less=True)
+        complete = Signal()
+        at_entry = Signal(POINTER_BITS - 1, reset_less=True)
         m.d.sync += [complete.eq(got.valid & got.done), at_entry.eq(got.entry)]
         m.submodules.ring = ring = Memory(shape=unsigned(taps * word), depth=ENTRIES, init=[])
-        write, read = ring.write_port(), ring.read_port()
+        write = ring.write_port()
+        read = ring.read_port()
         m.d.comb += [
             write.en.eq(complete), write.addr.eq(at_entry), write.data.eq(Cat(tap_words)),
             read.en.eq(self.fetch), read.addr.eq(self.entry[:POINTER_BITS - 1]),

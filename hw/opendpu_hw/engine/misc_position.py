@@ -66,10 +66,12 @@ class Position:
         self.needs_bias = Signal(reset_less=True)       # first of a channel group
         self.next_rest = Signal(8)
         self.last_step = Signal()
-        self.start, self.again, self.compute, self.first = (Signal() for _ in range(4))
+        self.start, self.again, self.compute, self.first = (
+            Signal(name=name) for name in ("start", "again", "compute", "first"))
 
         # In the ring of weights: the first entry that is kept, and the next step's.
-        self.base, self.entry = Signal(POINTER_BITS), Signal(POINTER_BITS)
+        self.base = Signal(POINTER_BITS)
+        self.entry = Signal(POINTER_BITS)
         self.base_next = Signal(POINTER_BITS)
         self.uses_ring = Signal(reset_less=True)
         self.weights_there = Signal()
@@ -107,7 +109,8 @@ class Position:
         p = self.p
         a, bb = plan.address_bits(self._target), plan.bank_bits(self._target)
         # Two sums, not one of what is chosen: the choice is known late.
-        low_next, phase_low_next = Signal(bb + 1), Signal(bb + 1)
+        low_next = Signal(bb + 1)
+        phase_low_next = Signal(bb + 1)
         m.d.comb += [low_next.eq(self.low + Mux(p.wide, 1, self._taps)),
                      phase_low_next.eq(self.phase_low + 1)]
         m.d.sync += [

@@ -140,7 +140,7 @@ class Results:
         with m.If(sums.column_ended):
             m.d.sync += termed[0].eq((sums.op == Op.ADD) | (sums.op == Op.MULT))
         m.d.sync += termed[1].eq(termed[0])
-        m.submodules.scaled = steps = ScaledSteps(self._target, pixels=rows)
+        m.submodules.scaled_steps = steps = ScaledSteps(self._target, pixels=rows)
         wiring.connect(m, wiring.flipped(self._engine.records), steps.write)
         m.d.comb += [
             steps.captured.eq(sums.ends.last), steps.scaled.eq(finish.scaled),
@@ -184,7 +184,8 @@ class Results:
         none without one comes then, because the walk waits. Those of multipliers are looked up one
         by one in the tables of the first row.
         """
-        here, looked_up = Signal.like(table, reset_less=True), Signal()
+        here = Signal.like(table, reset_less=True)
+        looked_up = Signal()
         with m.If(before):
             m.d.sync += here.eq(table)
         tabled = here != 0

@@ -134,7 +134,8 @@ class MiscWalk(wiring.Component):
         """Decide whether the walk goes on, and whether it takes a job."""
         room = Signal(range(self._results + 1), init=self._results)
         biases = Signal(4)
-        some_room, some_bias = Signal(init=1), Signal()
+        some_room = Signal(init=1)
+        some_bias = Signal()
         may = Signal()                      # but for room for a result
         m.d.comb += [
             may.eq(stage.i.ready
@@ -174,10 +175,12 @@ class MiscWalk(wiring.Component):
         """Return whether the job that is offered reads banks with unwritten results."""
         banks = self._target.image_banks
         busy = Signal(banks)
-        taken, written = Signal(_JOB_BITS), Signal(_JOB_BITS)       # jobs, modulo
+        taken = Signal(_JOB_BITS)       # jobs, modulo
+        written = Signal(_JOB_BITS)
         # What a job writes is noted a cycle after it is taken, which is known late; until then it
         # counts beside what is noted.
-        took, writes = Signal(), Signal(banks, reset_less=True)
+        took = Signal()
+        writes = Signal(banks, reset_less=True)
         hazard = Signal()
         m.d.comb += hazard.eq(s.new.checked & (
             s.new.reads & (busy | (writes & took.replicate(banks)))).any())
@@ -193,11 +196,14 @@ class MiscWalk(wiring.Component):
 
     def _follow_weights(self, m, s):
         """Find the next step's entry of the ring of weights, and whether it is there."""
-        onward, entry_next = Signal(POINTER_BITS), Signal(POINTER_BITS)
+        onward = Signal(POINTER_BITS)
+        entry_next = Signal(POINTER_BITS)
         # Whether the next step's weights were there a cycle before: if it is this one, the one
         # after it or the first that is kept. No step is made before its weights are there.
         ahead = Signal(POINTER_BITS)
-        there_next, here_there, more_there = Signal(), Signal(), Signal()
+        there_next = Signal()
+        here_there = Signal()
+        more_there = Signal()
         m.d.comb += [
             ahead.eq(self.loaded - s.entry), here_there.eq(ahead.any()),
             more_there.eq(ahead[1:].any()), onward.eq(s.entry + 1),
@@ -222,7 +228,9 @@ class MiscWalk(wiring.Component):
         p, taps = s.p, self._taps
         a, bb = plan.address_bits(self._target), plan.bank_bits(self._target)
         source = Array(p.inputs)[s.kernel_w[:2]]
-        here, after, offset = Signal(a), Signal(a), Signal(a)
+        here = Signal(a)
+        after = Signal(a)
+        offset = Signal(a)
         at_bank = Signal(bb)
         bank_step = Signal(4)
         with m.If(p.eltwise):

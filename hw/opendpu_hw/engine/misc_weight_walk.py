@@ -44,7 +44,8 @@ class WeightWalk:
         self._last_group, self._last_column, self._last_kernel_w, self._last_phase = (
             Signal(reset_less=True, name=f"last_{name}")
             for name in ("group", "column", "kernel_w", "phase"))
-        self._groups_left, self._columns_left = Signal(8), Signal(11)
+        self._groups_left = Signal(8)
+        self._columns_left = Signal(11)
         self._kernel_left, self._phase = Signal(8, name="kernel_left"), Signal(8, name="phase")
         # The word, and where its group, its kernel column and its phase begin.
         self._at_group, self._at_column, self._at_phase, self.at = (
@@ -52,8 +53,7 @@ class WeightWalk:
         # Rows of the kernel beyond the next one of the phase, from the top of the kernel and from
         # this word; negative where there is no next one. Registers, because much logic follows.
         self._rows_left, self._left = (
-            Signal(signed(11), reset_less=True),
-            Signal(signed(11), name="left", reset_less=True))
+            Signal(signed(11), name=name, reset_less=True) for name in ("rows_left", "left"))
 
     def look(self, m):
         """Say what the word is the last one of."""

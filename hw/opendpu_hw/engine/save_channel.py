@@ -136,7 +136,8 @@ class SaveChannel(wiring.Component):
         So it is known a cycle before whether a run fills a beat.
         """
         m.d.comb += run.fills.eq((run.offset + run.count)[BEAT_SHIFT:].any())
-        packed, sending = Signal(), Signal()
+        packed = Signal()
+        sending = Signal()
         # From registers, not through the modules between: much logic follows.
         m.d.comb += [
             sending.eq(lengths.valid & self.bus.wready), packer.i.valid.eq(packed),

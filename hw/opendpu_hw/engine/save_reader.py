@@ -110,7 +110,7 @@ class SaveReader(wiring.Component):
             pixel_first=Signal(name="pixel_first"),     # the pixel's first word
             rows=Signal(10, name="rows"),           # pixels after this one
             rest=Signal(12, name="rest"),           # bytes of the pixel from here on, less one
-            addr=Signal.like(self.read.addr),       # of the word
+            addr=Signal.like(self.read.addr, name="addr"),          # of the word
             pixel_addr=Signal.like(self.read.addr, name="pixel_addr"),
             offset=Signal(4, name="offset"))        # of the pixel's first byte in its beat
 

@@ -83,7 +83,8 @@ class ChannelRam(wiring.Component):
         m = Module()
         m.submodules.ram = ram = Memory(
             shape=unsigned(CHANNEL_SHAPE.size), depth=1 << record_bits(self._target), init=[])
-        read, write = ram.read_port(), ram.write_port(granularity=8)
+        read = ram.read_port()
+        write = ram.write_port(granularity=8)
         byte = self.write.data.word_select(self._lane, 8)
         m.d.comb += [
             read.en.eq(self.en), read.addr.eq(self.record),
@@ -124,8 +125,10 @@ class CommonRam(wiring.Component):
         widths = [8 if n < scaled.COMMON_BYTES - 1 else _SHIFT_BITS for n in range(lanes)]
         m.submodules.ram = ram = Memory(
             shape=unsigned(sum(widths)), depth=2 << record_bits(self._target), init=[])
-        read, write = ram.read_port(), ram.write_port()
-        then, record = Signal(), Signal.like(self.record, reset_less=True)
+        read = ram.read_port()
+        write = ram.write_port()
+        then = Signal()
+        record = Signal.like(self.record, reset_less=True)
         m.d.sync += [then.eq(self.en), record.eq(self.record)]
         words = [self.write.words[n] for n in (scaled.SHIFT_WORD, scaled.COMMON_WORD)]
         m.d.comb += [

@@ -46,7 +46,8 @@ class TableRam(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         m.submodules.ram = ram = Memory(shape=unsigned(_WORD), depth=table.WORDS, init=[])
-        read, write = ram.read_port(), ram.write_port()
+        read = ram.read_port()
+        write = ram.write_port()
         slot = Signal(ceil_log2(table.SLOTS))
         low = Signal(_LOW, reset_less=True)
         m.d.comb += [

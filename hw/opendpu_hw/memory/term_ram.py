@@ -37,7 +37,8 @@ class TermRam(wiring.Component):
         m = Module()
         m.submodules.ram = ram = Memory(
             shape=unsigned(_WIDTH), depth=scaled.TERM_WORDS, init=[])
-        read, write = ram.read_port(), ram.write_port()
+        read = ram.read_port()
+        write = ram.write_port()
         m.d.comb += [
             read.en.eq(self.en), read.addr.eq(Cat(self.index, self.slot)),
             write.en.eq(self.write.valid), write.addr.eq(self.write.addr[:ceil_log2(

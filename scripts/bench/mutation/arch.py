@@ -60,7 +60,7 @@ LEGAL = mutants(
 
 ENCODING = (
     *mutants(
-        "arch/opendpu_arch/isa.py",
+        "arch/opendpu_arch/isa/transfers.py",
         "unit/arch/test_isa.py unit/arch/test_bits.py",
         ("isa-jump-read-a-bit-short",
          "jump_read: int = bits(1, 25, 10, minus_one=True, doc=\"Bytes between two p",

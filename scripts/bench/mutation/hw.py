@@ -5,6 +5,13 @@ from mutation.mutant import mutants
 
 CONTROL = (
     *mutants(
+        "hw/opendpu_hw/options.py",
+        "unit/hw/test_options.py",
+        ("options-means-of-no-bank-accepted",
+         "if target.load_mean:",
+         "if False:"),
+    ),
+    *mutants(
         "hw/opendpu_hw/control/dispatch.py",
         "unit/hw/test_dispatch.py",
         ("dispatch-token-counter-wraps",
@@ -242,7 +249,7 @@ CONV = (
          "rest.eq(made[\"taps\"] + kept[\"group\"]),"),
     ),
     *mutants(
-        "hw/opendpu_hw/engine/conv_writer.py",
+        "hw/opendpu_hw/engine/conv_in_flight.py",
         "unit/hw/test_conv.py",
         ("conv-two-writers-count-as-one",
          "(two & (count[0] | ~down | up))",
@@ -279,7 +286,7 @@ TABLES = (
          "turns = plan.stride_out"),
     ),
     *mutants(
-        "hw/opendpu_hw/engine/conv_writer.py",
+        "hw/opendpu_hw/engine/conv_in_flight.py",
         "cosim/test_extensions_rtl.py::test_what_results_go_through_is_switched_without_a_bubble",
         ("conv-results-of-a-table-count-too-early",
          "last_write, longest = head.stride_out + (head.table != 0), 17",

@@ -5,7 +5,7 @@ import dataclasses
 
 import pytest
 
-from opendpu_arch.errors import UnsupportedError
+from opendpu_arch.errors import TargetError, UnsupportedError
 from opendpu_arch.target import Target
 from opendpu_hw import verilog
 from opendpu_hw.options import check
@@ -29,6 +29,13 @@ from opendpu_hw.options import check
 def test_refused(option, text):
     with pytest.raises(UnsupportedError, match=text):
         verilog.elaborate(Target.from_name("B64"), **option)
+
+
+def test_means_are_refused_before_anything_is_made():
+    """No target tells where they are."""
+    target = dataclasses.replace(Target.from_name("B64"), load_mean=True)
+    with pytest.raises(TargetError, match="load_mean=True, but must have False"):
+        check(target)
 
 
 def test_deep_banks_are_not_in_ultra_ram():

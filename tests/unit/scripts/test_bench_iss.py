@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from opendpu_arch import isa
+from opendpu_arch.errors import UnsupportedError
 from opendpu_arch.target import Target
 from opendpu_sim.model.machine import plan
 
@@ -43,6 +44,12 @@ def test_its_layers_read_nothing_undefined(resnet50: types.ModuleType) -> None:
         plan(code, B4096).run(segments, check=True)
 
 
+def test_a_target_whose_banks_are_too_small_is_refused(resnet50: types.ModuleType) -> None:
+    layer, b64 = resnet50.Layer(112, 256, 32, 3, 1), Target.from_name("B64")
+    with pytest.raises(UnsupportedError, match=r"^Layer\(size=112, .*, but \w+_B64 has 2048"):
+        resnet50.layer_program(layer, b64)
+
+
 def rows(program: list[isa.Instruction], conv: int) -> int:
     inits = [i for i in program[:conv] if isinstance(i, isa.ConvInit)]
     return inits[-1].valid_pixel_parallel
@@ -58,3 +65,13 @@ def test_it_prints_json(
     report = json.loads(capsys.readouterr().out)
     assert report["resnet50"]["warm_seconds"] > 0
     assert {row["k"] for row in report["kernels"]} == {64, 576, 1152, 4608}
+
+
+def test_a_target_that_is_refused_is_said(
+    resnet50: types.ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bench = importlib.import_module("bench_iss")
+    monkeypatch.setattr("sys.argv", ["bench_iss.py", "resnet50", "--target", "B64"])
+    with pytest.raises(SystemExit, match="2"):
+        bench.main()
+    assert "B64 has 2048: this program is for targets whose banks" in capsys.readouterr().err

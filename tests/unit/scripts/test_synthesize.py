@@ -2,7 +2,9 @@
 """Counting what Yosys made; AMD's published figures."""
 
 import json
+import os
 import pathlib
+import subprocess
 import sys
 
 import pytest
@@ -13,7 +15,7 @@ import synthesize
 from cells import Resources, count, total
 from ecp5 import PARTS, below, limits_of, measure
 from published import published
-from synthesize import above, cells_of, of_version, table
+from synthesize import above, cells_of, limited_name, of_version, table
 
 from opendpu_arch.errors import ToolError
 from opendpu_arch.target import Target
@@ -106,6 +108,26 @@ def test_what_setup_installs_has_limits(monkeypatch):
     assert set(limits_of(LIMITS, "B64")) == set(PARTS)
 
 
+@pytest.mark.parametrize(("given", "used"), [(None, "yowasp"), ("", "")])
+def test_make_compares_with_what_setup_installs(given, used, repository, tmp_path):
+    """Debian's Yosys counts otherwise, so it is used only where somebody asks for it."""
+    python = tmp_path / "bin" / "python"
+    python.parent.mkdir()
+    python.write_text("#!/bin/sh\necho tools=$OPENDPU_TOOLS $1\n", encoding="utf-8")
+    python.chmod(0o755)
+    environment = {name: value for name, value in os.environ.items() if name != "OPENDPU_TOOLS"}
+    if given is not None:
+        environment["OPENDPU_TOOLS"] = given
+    made = tmp_path / "made"
+    made.touch()
+    for target, script in (("synth-size", "synthesize.py"), ("synth-clocks", "ecp5.py")):
+        command = ["make", "-s", "-C", str(repository), f"BIN={python.parent}", f"STAMP={made}"]
+        done = subprocess.run(
+            [*command, target], env=environment, capture_output=True, text=True, check=True
+        )
+        assert done.stdout.split() == [f"tools={used}", f"scripts/synth/{script}"]
+
+
 def test_a_target_without_limits_is_an_error(monkeypatch):
     monkeypatch.setenv("OPENDPU_TOOLS", "yowasp")
     with pytest.raises(ToolError, match="B512 has no limits; there are some for B64"):
@@ -132,10 +154,21 @@ def test_a_part_that_is_slower_than_its_limit_is_named():
 
 
 def test_what_is_above_its_limit_is_named():
-    result = {"target": "DPUCZDX8G_ISA1_B64", "lut": 101, "dsp": 7}
+    result = {"target": "DPUCZDX8G_ISA1_B64", "options": {"vendor": "xilinx"}}
+    result |= {"tool": "Yosys 0.70", "lut": 101, "dsp": 7}
     assert above(result, {"B64": {"lut": 101, "dsp": 7}}) == []
     assert above(result, {"B64": {"lut": 100, "dsp": 8}}) == [
-        "B64 has 101 lut, but 100 at most were agreed"
+        "B64 has 101 lut by Yosys 0.70, but 100 at most were agreed for this version"
     ]
     with pytest.raises(ToolError, match="B64 has no limits; there are some for B512"):
         above(result, {"B512": {}})
+
+
+def test_limits_are_those_of_options_too():
+    target, xilinx = Target.from_name("B512+table"), {"vendor": "xilinx"}
+    assert limited_name(target, xilinx) == "B512+table"
+    assert limited_name(target, {}) == "B512+table vendor=none"
+    assert limited_name(target, xilinx | {"window": False}) == "B512+table window=False"
+    three_taps = {"target": "DPUCZDX8G_ISA1_B512", "options": xilinx | {"window": False}, "lut": 9}
+    with pytest.raises(ToolError, match="B512 window=False has no limits; there are some for B512"):
+        above(three_taps, {"B512": {"lut": 10}})

@@ -115,7 +115,18 @@ def test_b4096_fits_kv260(tmp_path):
     ("arguments", "text"),
     [
         (["--board", "zybo"], "no board is called 'zybo'; known: kv260, zcu104, ultra96v2, ulx3s"),
-        (["--clock-mhz", "0.2"], "clock is 0.2 MHz, but must be in 1..400"),
+        (["--clock-mhz", "0.2"], "clock of kv260 is 0.2 MHz, but must be in 1..400"),
+        (["--clock-mhz", "nan"], "clock of kv260 is nan MHz, but must be in 1..400"),
+        (
+            ["--board", "ulx3s", "--clock-mhz", "134"],
+            "clock of ulx3s is 134 MHz, but must be in 13..133",
+        ),
+        (
+            ["--board", "ulx3s", "--vendor", "xilinx"],
+            "vendor is xilinx, but the LFE5U-85F-6BG381C of ulx3s has no such primitives; "
+            "allowed with it: ecp5 or none",
+        ),
+        (["--vendor", "ecp5"], "of kv260 has no such primitives; allowed with it: xilinx or none"),
         (["--option", "dsp_double_rate=True"], "has 2 pixels, but four share a DSP block"),
         (
             ["--option", "dsp_double_rate=True", "--vendor", "none"],

@@ -6,10 +6,8 @@ import dataclasses
 import random
 
 import pytest
-from amaranth.hdl import Fragment
 
 from opendpu_arch import isa
-from opendpu_arch.errors import TargetError
 from opendpu_arch.regs import Fault
 from opendpu_arch.target import Target
 from opendpu_hw.engine.load import Load
@@ -411,10 +409,3 @@ def test_abort_at_any_time(setup, stall):
         s.check_empty()
 
     s.bench.run(script)
-
-
-def test_mean_is_refused():
-    """No target tells where the means are."""
-    target = dataclasses.replace(Target.from_name("B64"), load_mean=True)
-    with pytest.raises(TargetError, match="load_mean=True, but must have False"):
-        Fragment.get(Load(target), None)
