@@ -1,12 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Outputs that are no tensors of numbers: text, lists, dictionaries, which no DPU gives.
 
-A model with such outputs is cut where their last numbers are. The part before has only tensors of
-numbers as outputs, and is what is compiled; who wants what the file says gives them to the part
-behind, which onnxruntime computes.
+A model with such outputs ends, for us, at the last tensors of numbers that they are made of.
 """
 
-import dataclasses
 from collections.abc import Iterable, Mapping
 
 import onnx
@@ -26,26 +23,6 @@ _KEYS = ("classlabels_int64s", "classlabels_strings", "values_strings")
 """Attributes that hold what the numbers stand for."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Cut:
-    """A model in two parts.
-
-    Parameters
-    ----------
-    numbers
-        The model with tensors of numbers as outputs.
-    others
-        What is computed from them: its outputs are those that the first part lacks. Its inputs are
-        outputs of the first part, or inputs of the model.
-    made_of
-        For each output that the first part lacks, those of its outputs that it is computed from.
-    """
-
-    numbers: onnx.ModelProto
-    others: onnx.ModelProto
-    made_of: Mapping[str, list[str]]
-
-
 def is_numbers(kind: onnx.TypeProto) -> bool:
     """Tell whether a type is a tensor of numbers, or not said."""
     which = kind.WhichOneof("value")
@@ -54,76 +31,56 @@ def is_numbers(kind: onnx.TypeProto) -> bool:
     )
 
 
-def cut_at_numbers(model: onnx.ModelProto) -> Cut | None:
-    """Return a model cut before outputs that are no tensors of numbers; nothing if it has none.
-
-    Outputs that are computed from inputs or constants alone stay as they are, and so does an output
-    that depends on something else than numbers from the start.
-    """
-    odd = [item for item in model.graph.output if not is_numbers(item.type)]
-    if not odd:
-        return None
-    types = _types(model)
-    producers = {name: node for node in model.graph.node for name in node.output if name}
-    given = {item.name for item in model.graph.input}
-    given |= {item.name for item in model.graph.initializer}
-    made_of, behind = {}, set()
-    for item in odd:
-        found = _last_numbers(item.name, types, producers, given)
-        if found is not None:
-            made_of[item.name] = found[0]
-            behind |= found[1]
-    if not made_of:
-        return None
-    borders = list(dict.fromkeys(name for names in made_of.values() for name in names))
-    kept = [item for item in model.graph.output if item.name not in made_of]
-    known = {item.name for item in kept}
-    fresh = [_value(name, types) for name in borders if name not in known]
-    own = [node for node in model.graph.node if behind & set(node.output)]
-    outside = [item for item in model.graph.input if any(item.name in reads(n) for n in own)]
-    return Cut(
-        numbers=_part(model, model.graph.node, model.graph.input, [*kept, *fresh]),
-        others=_part(
-            model, own, [*outside, *(_value(name, types) for name in borders)],
-            [item for item in odd if item.name in made_of],
-        ),
-        made_of=made_of,
-    )  # fmt: skip
-
-
 def with_number_outputs(model: onnx.ModelProto) -> tuple[onnx.ModelProto, list[str]]:
     """Return a model whose outputs are tensors of numbers, and a sentence for each that was not.
 
-    An output that is made of one tensor gives that its name. A model that has none such is returned
-    as it is.
+    An output that is made of one tensor gives that its name. Outputs that are computed from inputs
+    or constants alone stay as they are, and so do those that depend on something else than numbers
+    from the start. A model without others is returned as it is.
     """
-    cut = cut_at_numbers(model)
-    if cut is None:
+    types = _types(model) if any(not is_numbers(item.type) for item in model.graph.output) else {}
+    made_of = _made_of(model, types)
+    if not made_of:
         return model, []
-    graph = cut.numbers.graph
-    producers = {name: node for node in model.graph.node for name in node.output}
     declared = {item.name: item for item in model.graph.output}
-    renamed, notes = {}, []
-    for name, sources in cut.made_of.items():
-        made_of = f"{'tensor' if len(sources) == 1 else 'tensors'} {', '.join(map(repr, sources))}"
-        alone = len(sources) == 1 and sources[0] not in renamed and sources[0] not in declared
-        if alone:
-            renamed[sources[0]] = name
-        node = producers[name]
-        notes.append(
-            NOTE.format(
-                name=name, kind=_kind(declared[name].type), operator=operator_name(node),
-                classes=_classes(node), made_of=made_of,
-            )
-        )  # fmt: skip
-    for item in graph.output:
+    last = dict.fromkeys(name for names in made_of.values() for name in names)
+    outputs = [item for name, item in declared.items() if name not in made_of]
+    outputs += [_value(name, types) for name in last if name not in declared]
+    made = _part(model, outputs)
+    renamed: dict[str, str] = {}
+    for name, sources in made_of.items():
+        if len(sources) == 1 and sources[0] not in declared:
+            renamed.setdefault(sources[0], name)
+    for item in made.graph.output:
         if item.name in renamed:
             name = renamed[item.name]
-            graph.node.append(onnx.helper.make_node("Identity", [item.name], [name]))
+            made.graph.node.append(onnx.helper.make_node("Identity", [item.name], [name]))
             item.name = name
     if renamed and not any(item.domain in DEFAULT_DOMAINS for item in model.opset_import):
-        cut.numbers.opset_import.append(onnx.helper.make_opsetid("", newest_opset()))
-    return cut.numbers, notes
+        made.opset_import.append(onnx.helper.make_opsetid("", newest_opset()))
+    producers = {name: node for node in model.graph.node for name in node.output}
+    return made, [_note(declared[n], producers[n], sources) for n, sources in made_of.items()]
+
+
+def _made_of(model: onnx.ModelProto, types: Mapping[str, onnx.TypeProto]) -> dict[str, list[str]]:
+    """Return, for outputs that are no tensors of numbers, the last such that they are made of."""
+    producers = {name: node for node in model.graph.node for name in node.output if name}
+    given = {item.name for item in model.graph.input}
+    given |= {item.name for item in model.graph.initializer}
+    found = {
+        item.name: _last_numbers(item.name, types, producers, given)
+        for item in model.graph.output
+        if not is_numbers(item.type)
+    }
+    return {name: last for name, last in found.items() if last}
+
+
+def _note(output: onnx.ValueInfoProto, node: onnx.NodeProto, sources: list[str]) -> str:
+    return NOTE.format(
+        name=output.name, kind=_kind(output.type), operator=operator_name(node),
+        classes=_classes(node),
+        made_of=f"tensor{'s' if len(sources) > 1 else ''} {', '.join(map(repr, sources))}",
+    )  # fmt: skip
 
 
 def _types(model: onnx.ModelProto) -> dict[str, onnx.TypeProto]:
@@ -143,8 +100,8 @@ def _last_numbers(
     types: Mapping[str, onnx.TypeProto],
     producers: Mapping[str, onnx.NodeProto],
     given: set[str],
-) -> tuple[list[str], set[str]] | None:
-    """Return the tensors of numbers behind which a value is no number, and the values from there.
+) -> list[str]:
+    """Return the tensors of numbers behind which a value is no number.
 
     Nothing if there are none, or one of the values is none from the start.
     """
@@ -160,10 +117,10 @@ def _last_numbers(
                 borders[one] = None
             continue
         if one not in producers:
-            return None
+            return []
         behind.add(one)
         open_values += reversed(reads(producers[one]))
-    return (list(borders), behind) if borders else None
+    return list(borders)
 
 
 def _value(name: str, types: Mapping[str, onnx.TypeProto]) -> onnx.ValueInfoProto:
@@ -174,13 +131,8 @@ def _value(name: str, types: Mapping[str, onnx.TypeProto]) -> onnx.ValueInfoProt
     return made
 
 
-def _part(
-    model: onnx.ModelProto,
-    nodes: Iterable[onnx.NodeProto],
-    inputs: Iterable[onnx.ValueInfoProto],
-    outputs: Iterable[onnx.ValueInfoProto],
-) -> onnx.ModelProto:
-    """Return what of a model is needed for some outputs."""
+def _part(model: onnx.ModelProto, outputs: Iterable[onnx.ValueInfoProto]) -> onnx.ModelProto:
+    """Return what of a model is needed for some outputs; its inputs are the same."""
     made = onnx.ModelProto(
         ir_version=model.ir_version,
         producer_name=model.producer_name,
@@ -188,12 +140,12 @@ def _part(
         opset_import=model.opset_import,
         functions=model.functions,
         metadata_props=model.metadata_props,
-        graph=onnx.GraphProto(name=model.graph.name, input=inputs, output=outputs),
+        graph=onnx.GraphProto(name=model.graph.name, input=model.graph.input, output=outputs),
     )
     graph = made.graph
     needed = {item.name for item in graph.output}
     kept = []
-    for node in reversed(list(nodes)):
+    for node in reversed(model.graph.node):
         if needed & set(node.output):
             needed |= set(reads(node))
             kept.append(node)

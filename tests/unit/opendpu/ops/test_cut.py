@@ -94,7 +94,7 @@ def test_trials_of_fix_points_add_as_the_engine(constant, batched):
         if simulation is None:
             needed = {n.name for n in graph if n.kind != "fix"}
             wanted = {"y": np.zeros((2, *SHAPE[1:]) if batched else (2, *SHAPE), np.float32)}
-            simulation = Simulation(feeds, wanted, {}, needed, batched=batched)
+            simulation = Simulation(feeds, wanted, {}, needed, 2, batched=batched)
         state = simulation.run(graph, states[-1] if states else None)
         found = state.results["y_fix"].reshape(2, *SHAPE[1:])
         (exact,) = Session(graph, batched=True).run({n: given[n] for n in feeds}).values()

@@ -24,7 +24,7 @@ LEAST_DEPTH = max(table.WORDS, TERM_WORDS)
 MOST_ELEMENTS = 50_000
 """Of a feature map."""
 FURTHEST = 15
-"""Between fix points of an addition."""
+"""Between fix points of an addition; between that of a product and where it would be exact."""
 MOST_MACS = 4_000_000
 """Of a layer."""
 Growth = Callable[["Grower"], str | None]

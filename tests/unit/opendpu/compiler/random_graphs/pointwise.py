@@ -3,7 +3,7 @@
 
 import math
 
-from random_graphs.grower import Grower, grows
+from random_graphs.grower import FURTHEST, Grower, grows
 from random_graphs.layers import window
 
 
@@ -32,6 +32,11 @@ def pool(g: Grower) -> str | None:
     return g.fix(name, g.near(g.point_of(source)))
 
 
+def product_point(exact: int, shift: int) -> int:
+    """Return where a product may be that would be exact at one fix point: in reach of its shift."""
+    return min(9, exact + FURTHEST, max(-4, exact - shift))
+
+
 @grows(5)
 def add(g: Grower) -> str | None:
     pick, source = g.pick, g.source()
@@ -49,7 +54,7 @@ def mul(g: Grower) -> str | None:
     pick, source = g.pick, g.source()
     terms = [source, pick.choice(g.alike(source))]
     name, product = g.name("mul"), sum(map(g.point_of, terms))
-    out = min(9, max(-4, product - pick.randint(4, 8)))
+    out = product_point(product, pick.randint(4, 8))
     if abs(product - out) > 15:
         return None
     g.op(name, "mul", g.shape(source), terms)
@@ -66,7 +71,7 @@ def by_constant(g: Grower) -> str | None:
     at = point + pick.randint(-2, 4) if kind == "add" else pick.randint(2, 7)
     constant = g.const(f"{name}_c", *size, point=at)
     g.op(name, kind, shape, pick.sample([source, constant], 2))
-    out = g.near(point - 1) if kind == "add" else max(-4, point + at - pick.randint(5, 8))
+    out = g.near(point - 1) if kind == "add" else product_point(point + at, pick.randint(5, 8))
     return g.finish(name, out, pick.choice([None, "relu"]))
 
 
@@ -168,5 +173,5 @@ def repeated(g: Grower) -> str | None:
     g.op(name, kind, shape, pick.sample([source, other], 2))
     low = min(point, g.point_of(other))
     product = point + g.point_of(other)
-    out = g.near(low - 1) if kind == "add" else min(9, max(-4, product - pick.randint(4, 8)))
+    out = g.near(low - 1) if kind == "add" else product_point(product, pick.randint(4, 8))
     return g.finish(name, out, pick.choice([None, "relu"]))
