@@ -1,14 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Small clean-ups of a freshly converted graph."""
 
+import numpy as np
+
 from opendpu.ir import Graph, Node
 from opendpu.ops.window import extent
 
 _PADDED = ("conv2d", "depthwise-conv2d")
+_MAXIMA = "maxpool2d"
+_LEAST = float(np.finfo(np.float32).min)
+"""What is no larger than any number: padding with it, or minus infinity, hides from a maximum."""
 
 
 def tidy(graph: Graph) -> None:
-    """Merge zero padding into convolutions and chains of reshapes; drop what nobody uses.
+    """Merge padding into convolutions and pools, and chains of reshapes; drop what nobody uses.
 
     Padding that is as large as a kernel, as of 1x1 kernels, but no larger than the feature map, is
     an op of its own: the DPU has it only so.
@@ -19,6 +24,8 @@ def tidy(graph: Graph) -> None:
         if node.kind in _PADDED:
             _merge_pad(graph, node)
             _split_pad(graph, node)
+        elif node.kind == _MAXIMA:
+            _merge_pad(graph, node)
         elif node.kind == "reshape":
             _merge_reshape(graph, node)
     graph.sort()
@@ -30,7 +37,7 @@ def _merge_pad(graph: Graph, node: Node) -> None:
     if pad.kind != "pad" or pad.attrs["mode"] != "CONSTANT":
         return
     paddings = pad.attrs["paddings"]
-    if any(pad.attrs["constant_values"]) or any(paddings[:2]) or any(paddings[6:]):
+    if not _is_no_value(node, pad) or any(paddings[:2]) or any(paddings[6:]):
         return
     top, bottom, left, right = paddings[2:6]
     old = node.attrs["pad"]
@@ -38,6 +45,12 @@ def _merge_pad(graph: Graph, node: Node) -> None:
     if not any(_beyond_kernel(node, merged)):
         node.attrs["pad"] = merged
         node.inputs["input"] = list(pad.inputs["input"])
+
+
+def _is_no_value(node: Node, pad: Node) -> bool:
+    """Tell whether the results would be the same without what is padded: zero, or the least."""
+    values = pad.attrs["constant_values"]
+    return all(value <= _LEAST for value in values) if node.kind == _MAXIMA else not any(values)
 
 
 def _beyond_kernel(node: Node, pad: list[int]) -> tuple[bool, bool]:
