@@ -3,12 +3,12 @@
 
 import importlib
 
-import h5py
 import numpy as np
 import pytest
 
 pytest.importorskip("tensorflow", reason="TensorFlow is not installed (opendpu[tensorflow])")
 
+import h5py
 from tf_graphs import tf
 
 from opendpu.frontend.tensorflow.keras_file import read_keras
