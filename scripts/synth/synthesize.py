@@ -176,8 +176,8 @@ def limited_name(target: Target, options: Mapping[str, Any]) -> str:
     named = {"vendor": "none"} | dict(options)
     if named["vendor"] == "xilinx":
         del named["vendor"]
-    short = target.name.partition("_B")[2]
-    return " ".join((f"B{short}", *(f"{name}={named[name]}" for name in sorted(named))))
+    short = target.name.rpartition("_")[2]
+    return " ".join((short, *(f"{name}={named[name]}" for name in sorted(named))))
 
 
 def above(result: Mapping[str, Any], limits: Mapping[str, Mapping[str, float]]) -> list[str]:

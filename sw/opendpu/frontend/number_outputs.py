@@ -9,8 +9,7 @@ from collections.abc import Iterable, Mapping
 import onnx
 
 from opendpu.frontend.model_file import operator_name, reads
-from opendpu.frontend.opsets import newest_opset
-from opendpu.ops.foreign import DEFAULT_DOMAINS
+from opendpu.frontend.opsets import import_own
 
 NOTE = "output {name!r} is {kind} in the file ({operator}{classes}): here it is {made_of}"
 CLASSES_SHOWN = 4
@@ -39,7 +38,8 @@ def with_number_outputs(model: onnx.ModelProto) -> tuple[onnx.ModelProto, list[s
     from the start. A model without others is returned as it is.
     """
     types = _types(model) if any(not is_numbers(item.type) for item in model.graph.output) else {}
-    made_of = _made_of(model, types)
+    producers = {name: node for node in model.graph.node for name in node.output if name}
+    made_of = _made_of(model, types, producers)
     if not made_of:
         return model, []
     declared = {item.name: item for item in model.graph.output}
@@ -56,15 +56,17 @@ def with_number_outputs(model: onnx.ModelProto) -> tuple[onnx.ModelProto, list[s
             name = renamed[item.name]
             made.graph.node.append(onnx.helper.make_node("Identity", [item.name], [name]))
             item.name = name
-    if renamed and not any(item.domain in DEFAULT_DOMAINS for item in model.opset_import):
-        made.opset_import.append(onnx.helper.make_opsetid("", newest_opset()))
-    producers = {name: node for node in model.graph.node for name in node.output}
+    if renamed:
+        import_own(made)
     return made, [_note(declared[n], producers[n], sources) for n, sources in made_of.items()]
 
 
-def _made_of(model: onnx.ModelProto, types: Mapping[str, onnx.TypeProto]) -> dict[str, list[str]]:
+def _made_of(
+    model: onnx.ModelProto,
+    types: Mapping[str, onnx.TypeProto],
+    producers: Mapping[str, onnx.NodeProto],
+) -> dict[str, list[str]]:
     """Return, for outputs that are no tensors of numbers, the last such that they are made of."""
-    producers = {name: node for node in model.graph.node for name in node.output if name}
     given = {item.name for item in model.graph.input}
     given |= {item.name for item in model.graph.initializer}
     found = {

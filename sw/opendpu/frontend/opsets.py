@@ -72,6 +72,12 @@ def own_opset(model: onnx.ModelProto) -> int:
     return max(own, default=0)
 
 
+def import_own(model: onnx.ModelProto) -> None:
+    """Let a model that is given nodes of ONNX's own operator set import it, if it does not."""
+    if not any(item.domain in DEFAULT_DOMAINS for item in model.opset_import):
+        model.opset_import.append(helper.make_opsetid("", newest_opset()))
+
+
 def with_opset(model: onnx.ModelProto, version: int) -> onnx.ModelProto:
     """Return a model that says that it is of another version of ONNX's own operator set."""
     made = onnx.ModelProto()

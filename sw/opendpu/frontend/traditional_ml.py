@@ -9,8 +9,7 @@ import numpy as np
 import onnx
 
 from opendpu.frontend.node_writer import NodeWriter, Rule, rewritten
-from opendpu.frontend.opsets import newest_opset
-from opendpu.ops.foreign import DEFAULT_DOMAINS
+from opendpu.frontend.opsets import import_own
 
 DOMAIN = "ai.onnx.ml"
 ACTIVATIONS = {b"NONE": None, b"LOGISTIC": "Sigmoid", b"SOFTMAX": "Softmax"}
@@ -23,8 +22,8 @@ def without_traditional_ml(model: onnx.ModelProto) -> onnx.ModelProto:
     A model that has none is returned as it is.
     """
     made = rewritten(model, lambda node: RULES.get(node.op_type) if node.domain == DOMAIN else None)
-    if made is not model and not any(item.domain in DEFAULT_DOMAINS for item in made.opset_import):
-        made.opset_import.append(onnx.helper.make_opsetid("", newest_opset()))
+    if made is not model:
+        import_own(made)
     return made
 
 

@@ -144,7 +144,7 @@ def _simulations(
     for chosen, found in ((range(count), means), (numbers, few_means)):
         if not chosen:
             continue
-        feed = samples.chosen(chosen)
+        feed = samples if found is means else samples.chosen(chosen)
         single = [] if batched else [feed.single(index) for index in range(feed.count)]
         join = np.concatenate if batched else np.stack
         made.append(Simulation(

@@ -33,8 +33,9 @@ _ACCURATE: dict[str, dict[str, Any]] = {
     "INT8": {**_PERCENTILE, "activation_type": QuantType.QUInt8},
     "INT16": {**_PERCENTILE, **_SIXTEEN},
 }
-"""Parts of configurations that end with :data:`_ACCURATE_NAMES`: finetuned."""
-_ACCURATE_NAMES = ("CNN_ACCURATE", "TRANSFORMER_ACCURATE")
+"""Parts of configurations that end with :data:`_ACCURATE_ENDS`: finetuned."""
+_ACCURATE_ENDS = ("CNN_ACCURATE", "TRANSFORMER_ACCURATE")
+_ACCURATE_NAMES = [f"{width}_{end}" for width in _ACCURATE for end in _ACCURATE_ENDS]
 
 _TUNED: dict[str, dict[str, Any]] = {
     "XINT8": {
@@ -82,17 +83,16 @@ def get_default_config(config_name: str) -> QuantizationConfig:
     base, _, algorithm = config_name.rpartition("_")
     if algorithm in _RATES and base in _TUNED:
         return _finetuned(_TUNED[base], algorithm)
-    width, _, rest = config_name.partition("_")
-    if width in _ACCURATE and rest in _ACCURATE_NAMES:
-        found = _finetuned(_ACCURATE[width], "ADAROUND")
+    if config_name in _ACCURATE_NAMES:
+        found = _finetuned(_ACCURATE[config_name.partition("_")[0]], "ADAROUND")
         found.extra_options["Percentile"] = 99.9999
         return found
     known = _TUNED | _PLAIN
     if config_name not in known:
-        accurate = ", ".join(f"{width}_{end}" for width in _ACCURATE for end in _ACCURATE_NAMES)
         raise UnsupportedError(
             f"configuration {config_name!r} is not here; there are {', '.join(known)}, and the "
-            f"first {len(_TUNED)} of these with _{' or _'.join(_RATES)} behind, and {accurate}"
+            f"first {len(_TUNED)} of these with _{' or _'.join(_RATES)} behind, and "
+            f"{', '.join(_ACCURATE_NAMES)}"
         )
     return _made(known[config_name])
 
@@ -111,8 +111,7 @@ def _finetuned(parts: Mapping[str, Any], algorithm: str) -> QuantizationConfig:
 def get_default_config_mapping() -> dict[str, QuantizationConfig]:
     """Return all configurations by name."""
     tuned = [f"{name}{end}" for name in _TUNED for end in ("", *(f"_{a}" for a in _RATES))]
-    accurate = [f"{width}_{end}" for width in _ACCURATE for end in _ACCURATE_NAMES]
-    return {name: get_default_config(name) for name in (*tuned, *_PLAIN, *accurate)}
+    return {name: get_default_config(name) for name in (*tuned, *_PLAIN, *_ACCURATE_NAMES)}
 
 
 def _made(parts: Mapping[str, Any]) -> QuantizationConfig:
