@@ -25,6 +25,8 @@ def evaluate(
 ) -> Iterator[tuple[int, dict[str, Array]]]:
     """Yield, for parts of the samples in order, how many they are and results by op.
 
+    Where samples are stacked, so is what no input reaches: it is the same for each.
+
     Parameters
     ----------
     graph
@@ -43,7 +45,15 @@ def evaluate(
     session = Session(graph, keep=keep, batched=batched)
     size = min(batch, chunk_size(graph, keep))
     for count, feed in samples.feeds(size, batched=batched, start=start, stop=last):
-        yield count, session.run(feed)
+        results = session.run(feed)
+        yield count, _for_each(results, count) if batched else results
+
+
+def _for_each(results: dict[str, Array], count: int) -> dict[str, Array]:
+    return {
+        name: array if len(array) == count else np.repeat(array, count, axis=0)
+        for name, array in results.items()
+    }
 
 
 def chunk_size(graph: Graph, names: Iterable[str]) -> int:

@@ -11,6 +11,7 @@ from opendpu.ir import FloatGraph
 from opendpu.quantize import corrected, quantize, quantize_with_report
 from opendpu.quantize.corrections.simulate import Simulation, State
 from opendpu.quantize.corrections.trials import level_ends, screened, spread, usable_samples
+from opendpu.quantize.executor import evaluate
 from opendpu.quantize.placement.insert import fix_name
 from opendpu.quantize.samples import Samples, calibration_samples
 from opendpu.quantize.spool import spooled
@@ -141,3 +142,19 @@ def test_refined_scales_stay_only_if_held_out_samples_come_nearer(monkeypatch) -
     taken = quantize_with_report(graph, data)
     assert note not in taken.report.notes
     assert [n.type for n in taken.graph] != [n.type for n in before.graph]
+
+
+def test_results_that_no_sample_reaches_are_those_of_each():
+    """Such as the places at which a map is sampled: refinement and its judges see them, too."""
+    net = Net()
+    net.conv("y", "x", 4)
+    net.add_const("given", net.random.standard_normal((1, 8, 8, 4)))
+    net.put("places", "relu", ["given"])
+    graph = net.done("y", "places")
+    data = samples(24)
+    parts = list(evaluate(graph, ["y", "places"], calibration_samples(graph, data), batch=5))
+    assert [count for count, _ in parts] == [5, 5, 5, 5, 4]
+    for count, results in parts:
+        exact = np.maximum(graph["given"].value, 0)
+        np.testing.assert_array_equal(results["places"], np.repeat(exact, count, axis=0))
+    assert fix_name("places") in {node.name for node in quantize(graph, data)}
