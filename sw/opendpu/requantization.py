@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Models that are quantized with scales that the DPU does not compute with, and other scales."""
 
+import functools
 import os
 import pathlib
+import typing
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import onnx
@@ -13,7 +15,7 @@ from opendpu.frontend import load_model
 from opendpu.frontend.binding import Sizes
 from opendpu.frontend.formats import Format, format_of
 from opendpu.frontend.input_values import Values
-from opendpu.frontend.model_file import constants_of, read_model
+from opendpu.frontend.model_file import AnyModel, constants_of, read_model
 from opendpu.frontend.qlinear import expanded
 from opendpu.frontend.qonnx import without_qonnx
 from opendpu.frontend.requantizing import (
@@ -23,13 +25,18 @@ from opendpu.frontend.requantizing import (
     quantized_ranges,
 )
 from opendpu.frontend.tflite import input_ranges
-from opendpu.ir import Array, FloatGraph, QuantizedGraph
+from opendpu.ir import Array, FloatGraph, Node, QuantizedGraph
 from opendpu.ir.graph import has_any_scale
+from opendpu.ops import operator_of
 from opendpu.ops.quantizing import DEQUANTIZE
 from opendpu.quantize import Quantized, Report, complete, is_quantized
+from opendpu.quantize.layers import is_layer
 from opendpu.quantize.noise import sqnr
 from opendpu.quantize.samples import calibration_samples
 from opendpu.quantize.transforms.fold import fold
+
+if typing.TYPE_CHECKING:
+    from opendpu.frontend.pytorch.model import ProgramAsOnnx
 
 SAMPLES = 16
 SEED = 0
@@ -68,22 +75,21 @@ def load_for_quantizing(
         As of :func:`opendpu.frontend.load_model`.
     """
     mode = Requantize.chosen(wanted=requantize, has_samples=has_samples)
-    graph = load_model(
-        pathlib.Path(path), input_shapes or {}, input_values=input_values, libraries=libraries,
-        requantize=mode, any_scale=any_scale and not requantize,
-    )  # fmt: skip
+    file = _File(path, input_shapes, input_values, libraries)
+    graph = file.graph(mode, any_scale=any_scale and not requantize)
     if not is_quantized(graph):
         return graph
     found = by_ranges(graph) if mode is Requantize.RANGES else complete(graph)
-    if mode is not Requantize.RANGES or not _has_other_scales(
-        path, input_shapes, input_values, libraries
-    ):
+    if mode is not Requantize.RANGES or not file.has_other_scales():
         return Quantized(found, None)
-    reference = load_model(
-        pathlib.Path(path), input_shapes or {}, input_values=input_values, libraries=libraries,
-        requantize=Requantize.DATA,
-    )  # fmt: skip
-    return Quantized(found, _loss(reference, Quantized(found, None), path), reference)
+    reference = file.graph(Requantize.DATA)
+    loss = _loss(reference, Quantized(found, None), file.input_ranges())
+    if without := without_range(found):
+        loss.note(
+            f"{len(without)} layers, the first {without[0].name!r}, have no range in the file for "
+            "what they take or give and stay on the CPU (samples give them one: --calib)"
+        )
+    return Quantized(found, loss, reference)
 
 
 def warn_where_needless(
@@ -99,7 +105,7 @@ def warn_where_needless(
     ``found`` is what was loaded of it; parameters are those of :func:`load_for_quantizing`.
     """
     is_xir = pathlib.Path(path).suffix == ".xmodel"
-    if is_xir or not _has_other_scales(path, input_shapes, input_values, libraries):
+    if is_xir or not _File(path, input_shapes, input_values, libraries).has_other_scales():
         why = (
             "it is quantized with scales of the DPU" if isinstance(found, Quantized)
             else "it is a float model"
@@ -118,6 +124,25 @@ def by_ranges(graph: FloatGraph) -> QuantizedGraph:
     return complete(graph)
 
 
+def without_range(graph: QuantizedGraph) -> list[Node]:
+    """Return the layers whose inputs or result, after a fused activation, are not rounded.
+
+    Quantizers for CPUs and GPUs often round only what a layer takes.
+    """
+
+    def is_rounded(node: Node) -> bool:
+        users = graph.consumers(node.name)
+        if len(users) == 1 and users[0].kind in operator_of(node).fuses:
+            users = graph.consumers(users[0].name)
+        return bool(users) and all(user.kind == "fix" for user in users)
+
+    return [
+        node for node in graph
+        if is_layer(node)
+        and not (graph[node.inputs["input"][0]].kind == "fix" and is_rounded(node))
+    ]  # fmt: skip
+
+
 def load_for_inspection(
     path: Path,
     input_shapes: Sizes | None = None,
@@ -131,61 +156,80 @@ def load_for_inspection(
     Those of a TFLite or ONNX file that the DPU does not compute with are then left out. Parameters
     and errors are those of :func:`load_for_quantizing`.
     """
-    tflite = format_of(os.fspath(path)) is Format.TFLITE
-    graph = load_model(
-        pathlib.Path(path), input_shapes, input_values=input_values, libraries=libraries,
-        any_scale=any_scale or tflite,
-    )  # fmt: skip
+    file = _File(path, input_shapes, input_values, libraries)
+    tflite = file.format is Format.TFLITE
+    graph = file.graph(any_scale=any_scale or tflite)
     if any_scale or not (has_any_scale(graph) if tflite else left_quantizers(graph)):
         return graph, False
-    changed = load_model(
-        pathlib.Path(path), input_shapes, input_values=input_values, libraries=libraries,
-        requantize=Requantize.DATA,
-    )  # fmt: skip
-    return changed, True
+    return file.graph(Requantize.DATA), True
 
 
-def _has_other_scales(
-    path: Path, input_shapes: Sizes | None, input_values: Values | None,
-    libraries: Sequence[str | pathlib.Path],
-) -> bool:  # fmt: skip
-    """Return whether a file is quantized with scales that are not the DPU's."""
-    kind = format_of(os.fspath(path))
-    if kind is Format.ONNX:
-        proto, constants = _onnx(path)
+class _File:
+    """A model's file, which says how it is quantized; what is made of it is made once.
+
+    Parameters are those of :func:`load_for_quantizing`.
+    """
+
+    def __init__(
+        self, path: Path, input_shapes: Sizes | None, input_values: Values | None,
+        libraries: Sequence[str | pathlib.Path],
+    ) -> None:  # fmt: skip
+        self._path, self._sizes = pathlib.Path(path), input_shapes or {}
+        self._values, self._libraries = input_values, libraries
+        self._program: ProgramAsOnnx | None = None
+
+    @functools.cached_property
+    def format(self) -> Format:
+        """What the file is."""
+        return format_of(self._path)
+
+    def graph(self, mode: Requantize = Requantize.NO, *, any_scale: bool = False) -> FloatGraph:
+        """Return its graph, as :func:`opendpu.frontend.load_model` makes it."""
+        if self._program is not None:
+            return self._program.graph(self._sizes, requantize=mode, any_scale=any_scale)
+        return load_model(
+            self._path, self._sizes, input_values=self._values, libraries=self._libraries,
+            requantize=mode, any_scale=any_scale,
+        )  # fmt: skip
+
+    def has_other_scales(self) -> bool:
+        """Return whether it is quantized with scales that are not the DPU's."""
+        if self.format is Format.TFLITE:
+            return has_any_scale(self.graph(any_scale=True))
+        proto, constants = self._onnx
         return has_other_scales(proto.graph.node, constants)
-    return kind is Format.TFLITE and has_any_scale(
-        load_model(
-            pathlib.Path(path),
-            input_shapes,
-            input_values=input_values,
-            libraries=libraries,
-            any_scale=True,
-        )
-    )
+
+    def input_ranges(self) -> dict[str, tuple[float, float]]:
+        """Return what it says of the ranges of its inputs, and maybe of other tensors."""
+        if self.format is Format.TFLITE:
+            return input_ranges(os.fspath(self._path))
+        proto, constants = self._onnx
+        return quantized_ranges(proto.graph.node, constants)
+
+    @functools.cached_property
+    def _onnx(self) -> tuple[onnx.ModelProto, dict[str, Array]]:
+        """The model as ONNX, its quantizers pairs of ONNX's operators, and its weights."""
+        model: AnyModel = self._path
+        if self.format is Format.PYTORCH:
+            from opendpu.frontend.pytorch import program_as_onnx
+
+            self._program = program_as_onnx(self._path)
+            model = self._program.proto
+        elif self.format is not Format.ONNX:
+            return onnx.ModelProto(), {}
+        _, proto, folder = read_model(model)
+        proto = expanded(without_qonnx(proto))
+        if not any(node.op_type in DEQUANTIZE for node in proto.graph.node):
+            return proto, {}
+        constants, _ = constants_of(proto.graph, folder)
+        return proto, constants
 
 
-def _onnx(path: Path) -> tuple[onnx.ModelProto, dict[str, Array]]:
-    """Return an ONNX file whose quantizers are pairs of ONNX's operators, and its weights."""
-    _, proto, folder = read_model(path)
-    proto = expanded(without_qonnx(proto))
-    if not any(node.op_type in DEQUANTIZE for node in proto.graph.node):
-        return proto, {}
-    constants, _ = constants_of(proto.graph, folder)
-    return proto, constants
-
-
-def _input_ranges(path: Path) -> dict[str, tuple[float, float]]:
-    """Return what a file says of the ranges of its inputs, and maybe of other tensors."""
-    if format_of(os.fspath(path)) is Format.TFLITE:
-        return input_ranges(os.fspath(path))
-    proto, constants = _onnx(path)
-    return quantized_ranges(proto.graph.node, constants)
-
-
-def _loss(reference: FloatGraph, found: Quantized, path: Path) -> Report:
+def _loss(
+    reference: FloatGraph, found: Quantized, ranges: Mapping[str, tuple[float, float]]
+) -> Report:
     """Measure a quantized graph against the real numbers of its file, on random inputs."""
-    random, ranges = np.random.default_rng(SEED), _input_ranges(path)
+    random = np.random.default_rng(SEED)
     samples = {}
     for node in reference:
         if node.kind == "data":

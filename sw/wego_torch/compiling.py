@@ -8,11 +8,14 @@ from typing import Any
 import torch
 from torch.export import ExportedProgram
 
+from opendpu.api import chosen_target
 from opendpu.cli.progress import progress
 from opendpu.frontend.pytorch import Traced
 from opendpu.frontend.pytorch.model import program_traced
+from opendpu.frontend.requantizing import left_quantizers
 from opendpu.quantize import complete, is_quantized
 from opendpu_arch.errors import DPUError
+from opendpu_arch.extensions import Extension
 from pytorch_nndct.export import torch_script
 from pytorch_nndct.quant_model import CalibrationModel, IntegerModel
 from wego_torch import messages
@@ -115,7 +118,15 @@ def _replaced(module: torch.nn.Module, options: CompileOptions, show: Show) -> A
 
 
 def _program(program: ExportedProgram, options: CompileOptions, show: Show) -> Any:
-    traced: Traced = program_traced(program)
+    scaled = Extension.SCALED in chosen_target(options.target).extensions
+    traced: Traced = program_traced(program, any_scale=scaled)
+    if left := left_quantizers(traced.graph):
+        raise messages.error(
+            "WEGO_TORCH_INVALID_MODEL",
+            "the exported program is quantized with scales that the target does not compute with: "
+            f"the first of {len(left)} operators is {left[0].origin}; give CompileOptions a target "
+            'with the extension scaled, or torch.compile(backend="opendpu") calibration data',
+        )
     if not is_quantized(traced.graph):
         raise messages.error(
             "WEGO_TORCH_INVALID_MODEL",

@@ -14,6 +14,7 @@ import torch
 from opendpu.frontend.pytorch.batch import array_of, stacked
 from opendpu.ir import Array
 from opendpu.runtime import GraphRunner
+from opendpu.runtime.arrays import is_quantized
 from opendpu.runtime.batch import run_batch
 from opendpu_arch.errors import DPUError, UnsupportedError
 from wego_torch import messages
@@ -137,7 +138,7 @@ class Network:
         if order is not None:
             array = array.transpose(order)
         dtype = tensor.data_type.numpy()
-        wanted = np.float32 if tensor.has_attr("fix_point") else dtype
+        wanted = np.float32 if is_quantized(tensor) else dtype
         return np.ascontiguousarray(array, dtype=wanted)
 
     def has_batch(self, index: int) -> bool:

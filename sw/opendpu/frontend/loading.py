@@ -42,9 +42,10 @@ def load_model(
     Parameters
     ----------
     requantize
-        What becomes of TFLite and ONNX files whose scales the DPU does not compute with.
+        What becomes of TFLite and ONNX files, and of PyTorch's programs, whose scales the DPU does
+        not compute with.
     any_scale
-        Quantized tensors of TFLite and ONNX files keep whatever scales and zero points they have.
+        Quantized tensors of these keep whatever scales and zero points they have.
 
     Raises
     ------
@@ -74,7 +75,9 @@ def load_model(
         case Format.PYTORCH:
             with _needs("torch", path, "program of PyTorch"):
                 from opendpu.frontend.pytorch import load_program
-            return load_program(path, input_shapes)
+            return load_program(
+                path, input_shapes, any_scale=any_scale, requantize=requantize
+            )  # fmt: skip
         case Format.TORCHSCRIPT:
             with _needs("torch", path, "program of PyTorch"):
                 from opendpu.frontend.pytorch import load_script

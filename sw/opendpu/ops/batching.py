@@ -20,9 +20,10 @@ def ancestors(graph: Graph, names: Iterable[str]) -> list[str]:
 
 def mixes_samples(graph: Graph, names: Iterable[str]) -> bool:
     """Return whether an op that some ops need would join samples that are stacked."""
+    constant = _constants(graph)
     for name in ancestors(graph, names):
         node = graph[name]
-        if node.kind in CONSTANTS or (node.kind == "fix" and _is_constant(graph, name)):
+        if name in constant:
             continue
         if node.shape[:1] != (1,) or (node.kind == KIND and not _is_apart(node)):
             return True
@@ -33,7 +34,8 @@ def mixes_samples(graph: Graph, names: Iterable[str]) -> bool:
         joined = not {0, -len(graph[node.sources()[0]].shape)}.isdisjoint(axes)
         if node.kind == "matmul":
             joined = len(node.shape) < 3
-        joined |= _has_ranks(graph, node)
+        ranks = {len(graph[name].shape) for name in node.sources() if name not in constant}
+        joined |= len(ranks) > 1  # the first axes of operands are not in line
         if node.kind == "transpose":
             joined = node.attrs["order"][0] != 0
         if joined:
@@ -41,21 +43,17 @@ def mixes_samples(graph: Graph, names: Iterable[str]) -> bool:
     return False
 
 
-def _has_ranks(graph: Graph, node: Node) -> bool:
-    """Return whether computed operands have different numbers of axes, the first not in line."""
-    ranks = {
-        len(graph[name].shape) for name in node.sources()
-        if graph[name].kind not in CONSTANTS
-        and not (graph[name].kind == "fix" and _is_constant(graph, name))
-    }  # fmt: skip
-    return len(ranks) > 1
+def _constants(graph: Graph) -> set[str]:
+    """Return the ops that no input changes: constants, and what is made of them alone."""
+    found: set[str] = set()
+    for node in graph:
+        sources = node.sources()
+        if node.kind in CONSTANTS or (sources and found.issuperset(sources)):
+            found.add(node.name)
+    return found
 
 
 def _is_apart(node: Node) -> bool:
     """Return whether a call computes every sample, or row of one, on its own."""
     rank = len(node.shape)
     return operator_of(node).is_elementwise(node) or (rank > 1 and is_normalization(node, rank))
-
-
-def _is_constant(graph: Graph, name: str) -> bool:
-    return graph[graph[name].inputs["input"][0]].value is not None

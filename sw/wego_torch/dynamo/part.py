@@ -9,6 +9,7 @@ import torch
 
 from opendpu.frontend.pytorch import trace
 from opendpu.frontend.pytorch.batch import array_of
+from opendpu.frontend.requantizing import Requantize
 from opendpu.ir import Array, FloatGraph
 from wego_torch import messages
 from wego_torch.build import compiled, quantized
@@ -62,7 +63,7 @@ class DpuPart(torch.nn.Module):
             The part cannot be converted after all.
         """
         show("torch.compile: converting a part")
-        traced = trace(self.module, self._seen[0])
+        traced = trace(self.module, self._seen[0], requantize=Requantize.DATA)
         names = [name for name in traced.signature.inputs if name is not None]
         data = _stacked(traced.graph, names, self._seen)
         graph = quantized(traced.graph, data, options.quantize_config(), show)

@@ -15,6 +15,7 @@ from torch.onnx._internal.exporter import _decomp
 from opendpu.frontend.pytorch import Traced
 from opendpu.frontend.pytorch.model import program_traced
 from opendpu.frontend.pytorch.torchlib import registry
+from opendpu.frontend.requantizing import Requantize
 from opendpu.inspect import inspect_graph
 from opendpu.inspect.result import CPU, DPU
 from opendpu_arch.target import Target
@@ -93,12 +94,14 @@ def complex_operators(program: ExportedProgram) -> dict[str, str]:
 def on_cpu(program: ExportedProgram, target: Target) -> dict[str, str]:
     """Return the operators of a program that the DPU cannot have, with reasons.
 
+    What rounds to the scales of PyTorch's own quantizer is no reason: samples give others.
+
     Raises
     ------
     UnsupportedError
         The program holds what cannot be converted.
     """
-    traced: Traced = program_traced(program)
+    traced: Traced = program_traced(program, requantize=Requantize.DATA)
     found = inspect_graph(traced.graph, target)
     reasons: dict[str, str] = {}
     places = {name: place.op for name, place in traced.places.items()}

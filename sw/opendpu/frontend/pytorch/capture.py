@@ -63,7 +63,7 @@ def capture(
         return _from_script(module, args, kwargs)
     refuse_prepared(module, TRACE)
     try:
-        with TRACING, evaluating(module), _quiet():
+        with TRACING, evaluating(module), quiet():
             return torch.export.export(module, tuple(args), dict(kwargs))
     except Exception as error:  # whatever the user's code and the tracer raise
         raise UnsupportedError(failure(module, error), code=TRACE) from error
@@ -87,7 +87,7 @@ def _from_script(
     from torch._export.converter import TS2EPConverter
 
     try:
-        with TRACING, evaluating(module), _quiet():
+        with TRACING, evaluating(module), quiet():
             return TS2EPConverter(module, tuple(args), dict(kwargs)).convert()
     except Exception as error:  # as above
         raise UnsupportedError(failure(module, error), code=TRACE) from error
@@ -123,8 +123,8 @@ def _only_checks(branch: Any) -> bool:
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep the tracer's own output away: what matters of it is in what it raises."""
+def quiet() -> Iterator[None]:
+    """Keep the output of tracer and exporter away: what matters of it is in what they raise."""
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:

@@ -4,7 +4,6 @@
 import contextlib
 import dataclasses
 import pathlib
-import warnings
 import zipfile
 from collections.abc import Mapping
 from typing import Any
@@ -17,7 +16,8 @@ from torch.export import ExportedProgram
 from opendpu.frontend.binding import Sizes
 from opendpu.frontend.lowering import load_onnx
 from opendpu.frontend.pytorch.batch import Call, single_sample
-from opendpu.frontend.pytorch.capture import TRACE, TRACING, capture
+from opendpu.frontend.pytorch.capture import TRACE, TRACING, capture, quiet
+from opendpu.frontend.pytorch.decomposed import register
 from opendpu.frontend.pytorch.markers import Floating, take_out, translations
 from opendpu.frontend.pytorch.naming import Place, rename
 from opendpu.frontend.pytorch.signature import (
@@ -29,9 +29,11 @@ from opendpu.frontend.pytorch.signature import (
 )
 from opendpu.frontend.pytorch.torchlib import collected_once
 from opendpu.frontend.pytorch.translations import repaired
+from opendpu.frontend.requantizing import Requantize
 from opendpu.ir import FloatGraph, Origin
 from opendpu.ops.batching import mixes_samples
 from opendpu.ops.inference import reason_of
+from opendpu.ops.quantizing import OPERATORS
 from opendpu_arch.errors import ModelFormatError, UnsupportedError
 
 
@@ -92,12 +94,17 @@ def load_torch(model: torch.nn.Module | ExportedProgram, example_inputs: Any = N
 
 
 def load_program(
-    program: ExportedProgram | str | pathlib.Path, input_shapes: Sizes | None = None
+    program: ExportedProgram | str | pathlib.Path,
+    input_shapes: Sizes | None = None,
+    *,
+    any_scale: bool = False,
+    requantize: Requantize = Requantize.NO,
 ) -> FloatGraph:
     """Convert an exported program, in memory or a ``.pt2`` file, to a float graph.
 
-    Dimensions that it leaves open get their sizes from ``input_shapes``, as in
-    :func:`opendpu.frontend.load_onnx`; a batch that is open becomes 1.
+    Parameters are those of :func:`opendpu.frontend.load_onnx`: dimensions that the program leaves
+    open get their sizes from ``input_shapes``, a batch that is open becomes 1; what PyTorch's PT2E
+    quantization wrote is treated as a quantized ONNX model is.
 
     Raises
     ------
@@ -106,11 +113,22 @@ def load_program(
     UnsupportedError
         It holds what can be neither converted nor computed by onnxruntime.
     """
+    return program_as_onnx(program).graph(input_shapes, any_scale=any_scale, requantize=requantize)
+
+
+def program_as_onnx(program: ExportedProgram | str | pathlib.Path) -> "ProgramAsOnnx":
+    """Convert an exported program, in memory or a ``.pt2`` file, to ONNX.
+
+    Raises
+    ------
+    ModelFormatError, UnsupportedError
+        As for :func:`load_program`.
+    """
     label = "model"
     if not isinstance(program, ExportedProgram):
         label = pathlib.Path(program).stem
         program = _read(pathlib.Path(program))
-    return _converted(program, label, input_shapes).graph
+    return _as_onnx(program, label)
 
 
 def as_onnx(module: torch.nn.Module, example_inputs: Any) -> onnx.ModelProto:
@@ -133,28 +151,41 @@ def as_onnx(module: torch.nn.Module, example_inputs: Any) -> onnx.ModelProto:
     return proto
 
 
-def trace(module: torch.nn.Module, example_inputs: Any) -> Traced:
-    """Convert a module to a float graph and say how it is called; see :func:`load_torch`."""
+def trace(
+    module: torch.nn.Module, example_inputs: Any, *, requantize: Requantize = Requantize.NO
+) -> Traced:
+    """Convert a module to a float graph and say how it is called.
+
+    See :func:`load_torch`, and :func:`load_program` for ``requantize``.
+    """
     args, kwargs = arguments(example_inputs)
     name = getattr(module, "original_name", type(module).__name__)
     one, result, batched = single_sample(module, args, kwargs)
     tensors_only = has_only_tensors(result)
     program = capture(module if tensors_only else TensorsOnly(module), *one)
     prefix = "" if tensors_only else "model"
-    made = _converted(program, name, _shapes(program, one), prefix)
+    made = _as_onnx(program, name, prefix)
+    graph = made.graph(_shapes(program, one), requantize=requantize)
     signature = signature_of(program, made.outputs, None if tensors_only else result)
-    return Traced(made.graph, signature, batched, made.floating, made.places, program)
+    return Traced(graph, signature, batched, made.floating, made.places, program)
 
 
-def program_traced(program: ExportedProgram, input_shapes: Sizes | None = None) -> Traced:
+def program_traced(
+    program: ExportedProgram,
+    input_shapes: Sizes | None = None,
+    *,
+    any_scale: bool = False,
+    requantize: Requantize = Requantize.NO,
+) -> Traced:
     """Convert an exported program to a graph and say how it is called; see :func:`load_program`."""
-    made = _converted(program, "model", input_shapes)
-    heads = [node for node in made.graph if node.kind == "data"]
+    made = _as_onnx(program, "model")
+    graph = made.graph(input_shapes, any_scale=any_scale, requantize=requantize)
+    heads = [node for node in graph if node.kind == "data"]
     batched = all(node.shape[:1] == (1,) for node in heads) and not mixes_samples(
-        made.graph, made.graph.outputs
+        graph, graph.outputs
     )
     signature = signature_of(program, made.outputs)
-    return Traced(made.graph, signature, batched, made.floating, made.places, program)
+    return Traced(graph, signature, batched, made.floating, made.places, program)
 
 
 def arguments(example_inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -194,6 +225,7 @@ def _read(path: pathlib.Path) -> ExportedProgram:
         raise ModelFormatError(
             f"{path} is no exported program (torch.export.save): another kind of archive"
         )
+    register()
     try:
         return torch.export.load(path)
     except Exception as error:  # PyTorch raises what its parts happen to raise
@@ -204,19 +236,48 @@ def _read(path: pathlib.Path) -> ExportedProgram:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Converted:
-    """The graph of a program, the ONNX names of its outputs, and what nodes are."""
+class ProgramAsOnnx:
+    """A program as ONNX, and what its nodes are.
 
-    graph: FloatGraph
-    outputs: list[str]
+    Parameters
+    ----------
+    proto
+        The model: nodes have the names of the modules that make them.
+    floating, places
+        As of :class:`Traced`.
+    """
+
+    proto: onnx.ModelProto
     floating: Floating
     places: Mapping[str, Place]
 
+    @property
+    def outputs(self) -> list[str]:
+        """Names of the outputs."""
+        return [str(item.name) for item in self.proto.graph.output]
 
-def _converted(
-    program: ExportedProgram, name: str, shapes: Sizes | None = None, prefix: str = ""
-) -> _Converted:
-    """Convert a program by way of ONNX."""
+    def graph(
+        self,
+        input_shapes: Sizes | None = None,
+        *,
+        any_scale: bool = False,
+        requantize: Requantize = Requantize.NO,
+    ) -> FloatGraph:
+        """Return it as a graph; parameters and errors are those of :func:`load_program`.
+
+        Operators that quantize are called as in ONNX.
+        """
+        made = load_onnx(self.proto, input_shapes, any_scale=any_scale, requantize=requantize)
+        for node in made:
+            place = self.places.get(node.origin.name)
+            if place is not None:
+                own = node.origin.op_type if node.origin.op_type in OPERATORS else place.kind
+                node.origin = Origin(node.origin.name, own, place.line)
+        return made
+
+
+def _as_onnx(program: ExportedProgram, name: str, prefix: str = "") -> ProgramAsOnnx:
+    """Convert a program; ``prefix`` is that of the names of its modules."""
     model = _onnx(program, name)
     places = rename(model, prefix)
     floating = take_out(model, {node: place.target for node, place in places.items()})
@@ -224,19 +285,13 @@ def _converted(
     optimizer.remove_unused_nodes(model)
     proto = ir.to_proto(model)
     proto.graph.name = name
-    graph = load_onnx(proto, shapes)
-    for node in graph:
-        place = places.get(node.origin.name)
-        if place is not None:
-            node.origin = Origin(node.origin.name, place.kind, place.line)
-    return _Converted(graph, [str(item.name) for item in proto.graph.output], floating, places)
+    return ProgramAsOnnx(proto, floating, places)
 
 
 def _onnx(program: ExportedProgram, name: str) -> ir.Model:
     """Return a program as ONNX, as it is written: not optimized."""
     try:
-        with TRACING, warnings.catch_warnings(), collected_once():
-            warnings.simplefilter("ignore")
+        with TRACING, quiet(), collected_once():
             made = torch.onnx.export(
                 program, dynamo=True, verbose=False, optimize=False,
                 custom_translation_table={**translations(), **repaired()},

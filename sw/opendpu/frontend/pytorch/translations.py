@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from onnxscript import opset18 as op
 
+from opendpu.frontend.pytorch.decomposed import clamped
+
 SPACE_AXES = 3
 """Axes of an input of ``conv3d`` beside channels and samples."""
 
@@ -56,4 +58,7 @@ def _integers(values: Sequence[int]) -> Any:
 def repaired() -> dict[Callable[..., Any], Callable[..., Any]]:
     """Return functions that make ONNX's operators, by the operator of PyTorch."""
     aten = torch.ops.aten
-    return {aten.conv3d.default: _conv3d, aten.amax.default: _amax, aten.amin.default: _amin}
+    return {
+        aten.conv3d.default: _conv3d, aten.amax.default: _amax, aten.amin.default: _amin,
+        **clamped(),
+    }  # fmt: skip

@@ -53,7 +53,10 @@ class _Lifted:
     def node(self, node: Node) -> None:
         """Change a node, if it makes or reads such a tensor."""
         sources = [name for name in node.sources() if self.graph[name].value is None]
-        if node.name not in self.wide and not self.wide.intersection(sources):
+        made_of_constants = not sources  # weights that are stored in another form, say
+        if made_of_constants or (
+            node.name not in self.wide and not self.wide.intersection(sources)
+        ):
             self._read(node, self.plain)
             return
         if node.kind in ("reshape", "flatten", "squeeze"):

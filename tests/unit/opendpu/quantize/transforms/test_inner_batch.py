@@ -3,8 +3,9 @@
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
+from opendpu.frontend import load_onnx
 from opendpu.ir import FloatGraph, Graph
 from opendpu.ops.batching import mixes_samples
 from opendpu.ops.foreign import KIND
@@ -201,3 +202,37 @@ def test_what_has_no_attributes_for_it_stays_between_reshapes() -> None:
     graph.outputs = ["more"]
     check(graph)
     assert graph["pool"].shape == (4, 1, 11, 6)
+
+
+def test_weights_that_are_computed_from_constants_stay(rng: np.random.Generator) -> None:
+    """Weights of 8 bits with scales that the DPU has not are an operator without inputs."""
+    weights = rng.integers(-128, 128, (4, 3, 1, 1), dtype=np.int8)
+    scales = rng.uniform(0.001, 0.01, 4).astype(np.float32)
+    nodes = [
+        helper.make_node("DequantizeLinear", ["stored", "scales", "zeros"], ["weights"], axis=0),
+        helper.make_node("QuantizeLinear", ["x", "scale", "zero"], ["integers"]),
+        helper.make_node("DequantizeLinear", ["integers", "scale", "zero"], ["real"]),
+        helper.make_node("Conv", ["real", "weights"], ["y"]),
+    ]
+    model = helper.make_model(
+        helper.make_graph(
+            nodes, "stored",
+            [helper.make_tensor_value_info("x", TensorProto.FLOAT, (1, 3, 8, 12))],
+            [helper.make_tensor_value_info("y", TensorProto.FLOAT, (1, 4, 8, 12))],
+            [
+                numpy_helper.from_array(weights, "stored"),
+                numpy_helper.from_array(scales, "scales"),
+                numpy_helper.from_array(np.zeros(4, np.int8), "zeros"),
+                numpy_helper.from_array(np.array(0.0171, np.float32), "scale"),
+                numpy_helper.from_array(np.array(3, np.int8), "zero"),
+            ],
+        ),
+        opset_imports=[helper.make_opsetid("", 17)], ir_version=8,
+    )  # fmt: skip
+    graph = load_onnx(model)
+    (odd,) = (node for node in graph if node.name == "weights")
+    assert not odd.sources()
+    assert odd.value is None
+    before = results(graph)
+    lift(graph)
+    np.testing.assert_array_equal(results(graph)[0], before[0])

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators of PT2E quantization, namespace ``quantized_decomposed``: QuantizeLinear and its end.
+
+``convert_pt2e`` of ``torchao``, or of PyTorch before that, writes them into exported programs.
+"""
+
+import contextlib
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from onnxscript import opset18 as op
+
+NAMESPACE = "quantized_decomposed"
+REGISTERING = ("torch.ao.quantization.fx._decomposed", "torchao.quantization.pt2e")
+"""Modules that make the operators known to PyTorch when they are imported; one is enough."""
+_ONNX = {torch.uint8: 2, torch.int8: 3, torch.uint16: 4, torch.int16: 5, torch.int32: 6}
+"""Element types of ONNX of integers that tensors are rounded to."""
+
+
+def register() -> None:
+    """Make the operators known to PyTorch, without which it reads no program that has them."""
+    for name in REGISTERING:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+            return
+
+
+def _quantize_per_tensor(  # type: ignore[no-untyped-def]
+    input, scale, zero_point, quant_min: int, quant_max: int, dtype: int
+):
+    """Make QuantizeLinear, and Clip where fewer integers are left; the exporter's own has none."""
+    zero = op.Cast(op.Constant(value_int=zero_point), to=dtype)
+    made = op.QuantizeLinear(input, op.Constant(value_float=scale), zero)
+    kind = next(kind for kind, number in _ONNX.items() if number == dtype)
+    limits = torch.iinfo(kind)
+    if (quant_min, quant_max) == (limits.min, limits.max):
+        return made
+    bounds = (op.Cast(op.Constant(value_int=end), to=dtype) for end in (quant_min, quant_max))
+    return op.Clip(made, *bounds)
+
+
+def clamped() -> dict[Callable[..., Any], Callable[..., Any]]:
+    """Return functions that make ONNX's operators, by the operator of PyTorch."""
+    register()
+    space = getattr(torch.ops, NAMESPACE)
+    try:
+        return {space.quantize_per_tensor.default: _quantize_per_tensor}
+    except AttributeError:
+        return {}
