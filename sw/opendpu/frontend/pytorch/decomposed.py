@@ -31,14 +31,20 @@ def _quantize_per_tensor(  # type: ignore[no-untyped-def]
     input, scale, zero_point, quant_min: int, quant_max: int, dtype: int
 ):
     """Make QuantizeLinear, and Clip where fewer integers are left; the exporter's own has none."""
-    zero = op.Cast(op.Constant(value_int=zero_point), to=dtype)
-    made = op.QuantizeLinear(input, op.Constant(value_float=scale), zero)
+    made: Any = op.QuantizeLinear(
+        input, op.Constant(value_float=scale), _integer(zero_point, dtype)
+    )  # fmt: skip
     kind = next(kind for kind, number in _ONNX.items() if number == dtype)
     limits = torch.iinfo(kind)
     if (quant_min, quant_max) == (limits.min, limits.max):
         return made
-    bounds = (op.Cast(op.Constant(value_int=end), to=dtype) for end in (quant_min, quant_max))
-    return op.Clip(made, *bounds)
+    return op.Clip(made, _integer(quant_min, dtype), _integer(quant_max, dtype))
+
+
+def _integer(value: int, dtype: int) -> Any:
+    """Return a constant of one of ONNX's element types."""
+    constant: Any = op.Constant(value_int=value)
+    return op.Cast(constant, to=dtype)
 
 
 def clamped() -> dict[Callable[..., Any], Callable[..., Any]]:
