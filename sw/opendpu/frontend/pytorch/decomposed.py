@@ -31,9 +31,8 @@ def _quantize_per_tensor(  # type: ignore[no-untyped-def]
     input, scale, zero_point, quant_min: int, quant_max: int, dtype: int
 ):
     """Make QuantizeLinear, and Clip where fewer integers are left; the exporter's own has none."""
-    made: Any = op.QuantizeLinear(
-        input, op.Constant(value_float=scale), _integer(zero_point, dtype)
-    )  # fmt: skip
+    step: Any = op.Constant(value_float=scale)
+    made: Any = op.QuantizeLinear(input, step, _integer(zero_point, dtype))
     kind = next(kind for kind, number in _ONNX.items() if number == dtype)
     limits = torch.iinfo(kind)
     if (quant_min, quant_max) == (limits.min, limits.max):
