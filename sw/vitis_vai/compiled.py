@@ -22,7 +22,7 @@ from opendpu.ir import Array, QuantizedGraph
 from opendpu.quantize import complete, is_quantized
 from opendpu.runtime import GraphRunner
 from opendpu.runtime.devices import DEVICE_VARIABLE
-from opendpu_arch.errors import UnsupportedError
+from opendpu_arch.errors import TensorError, UnsupportedError
 from vitis_vai import operator
 from vitis_vai.target import target_for
 
@@ -64,8 +64,22 @@ class _Running:
         self._types = header.get("types") or ["float32"] * len(self._inputs)
 
     def compute(self, *arrays: Array) -> list[Array]:
-        """Return the outputs for a batch, real numbers."""
+        """Return the outputs for a batch, real numbers; nothing for none.
+
+        Raises
+        ------
+        TensorError
+            An input has another shape.
+        """
         count = len(arrays[0])
+        for (name, shape), array in zip(self._inputs, arrays, strict=True):
+            if array.shape != (count, *shape[1:]):
+                raise TensorError(
+                    f"input {name!r} has shape {list(array.shape)}, but must be "
+                    f"{[count, *shape[1:]]}; create the model anew for another size"
+                )
+        if not count:
+            return [np.zeros((0, *shape), np.float32) for _, shape in self._outputs]
         feeds = {
             name: np.ascontiguousarray(array, dtype).reshape(count, *shape)
             for (name, shape), dtype, array in zip(self._inputs, self._types, arrays, strict=True)

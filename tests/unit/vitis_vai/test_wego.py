@@ -36,6 +36,11 @@ def test_quantized_models_become_functions(model, images, monkeypatch):
     )  # fmt: skip
     (result,) = wego(tf.constant(images[:6]))
     np.testing.assert_allclose(result, made(images[:6]), rtol=0, atol=1e-6)
+    with pytest.raises(DPUError, match=r"accuracy_mode is 'fast', but must be one of AccuracyMode"):
+        vitis_vai.create_wego_model("vai_wego/quantized.h5", accuracy_mode="fast")
+    assert wego(tf.constant(images[:0]))[0].shape == (0, *result.shape[1:])
+    with pytest.raises(tf.errors.OpError, match=r"has shape \[2, 5, 12, 3\], but must be \[2, "):
+        wego(tf.constant(images[:2, :5]))
     assert "VaiWeGOOp" in [operation.name for operation in wego.graph.get_operations()]
     assert [p.device for p in wego.wego_report.subgraphs if p.device != "USER"] == ["DPU", "CPU"]
 
