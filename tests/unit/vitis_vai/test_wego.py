@@ -68,6 +68,32 @@ def test_quantized_frozen_graphs_become_graphs(images):
     np.testing.assert_array_equal(result, expected)
 
 
+@pytest.mark.parametrize(
+    ("axes", "one"), [(None, ()), ([1, 2, 3], (1,)), ([0], (12, 12, 4))], ids=["all", "each", "sum"]
+)
+def test_results_without_an_axis_for_samples(axes, one, images):
+    weights = (np.random.default_rng(1).integers(-100, 100, (3, 3, 3, 4)) / 128).astype("float32")
+
+    def network(image):
+        x = fake(tf.nn.relu(tf.nn.conv2d(fake(image, 5), fake(weights, 7), 1, "SAME")), 4)
+        return tf.reduce_max(x, axes, name="result")
+
+    with tf.Graph().as_default() as graph:
+        network(tf.compat.v1.placeholder(tf.float32, [None, 12, 12, 3], name="image"))
+    found = vitis_vai.create_wego_graph(graph.as_graph_def())
+    with tf.Graph().as_default() as made, tf.compat.v1.Session(graph=made) as session:
+        tf.import_graph_def(found, name="")
+        result = session.run("result:0", {"image:0": images[:1]})
+        assert result.shape == one
+        np.testing.assert_array_equal(result, network(images[:1]).numpy())
+        if one == (1,):
+            several = session.run("result:0", {"image:0": images[:3]})
+            np.testing.assert_array_equal(several, network(images[:3]).numpy())
+        else:
+            with pytest.raises(tf.errors.OpError, match=r"for any: give them one"):
+                session.run("result:0", {"image:0": images[:3]})
+
+
 def test_rounded_outputs_keep_the_float_name_and_sizes_may_be_left_open(images, caplog):
     weights = (np.random.default_rng(1).integers(-100, 100, (3, 3, 3, 4)) / 128).astype("float32")
     with tf.Graph().as_default() as graph:
