@@ -179,7 +179,7 @@ def quantize_onnx(
     show("writing")
     write_quantized(
         found.graph, output, form=form, exact=exact,
-        open_in=_open_in(path, found.graph, input_shapes),
+        open_in=_open_in(path, output, found.graph, input_shapes),
     )  # fmt: skip
     if report is not None and found.report is not None:
         outputs.write(report, page(found.graph.name, found.report, found.sensitivities))
@@ -300,9 +300,11 @@ def check_output(
         )
 
 
-def _open_in(path: Path, graph: QuantizedGraph, sizes: Sizes | None) -> onnx.ModelProto | None:
-    """Return the ONNX model in a file, without its weights, if its batch is open and stays so."""
-    if pathlib.Path(path).suffix != ".onnx":
+def _open_in(
+    path: Path, output: Path, graph: QuantizedGraph, sizes: Sizes | None
+) -> onnx.ModelProto | None:
+    """Return the ONNX model in a file, without its weights, if its batch stays open in another."""
+    if any(pathlib.Path(file).suffix != ".onnx" for file in (path, output)):
         return None
     source = onnx.load(path, load_external_data=False)
     return source if keeps_open_batch(source, graph, sizes) else None

@@ -104,8 +104,14 @@ def warn_where_needless(
 
     ``found`` is what was loaded of it; parameters are those of :func:`load_for_quantizing`.
     """
-    is_xir = pathlib.Path(path).suffix == ".xmodel"
-    if is_xir or not _File(path, input_shapes, input_values, libraries).has_other_scales():
+    if isinstance(found, Quantized):
+        needless = found.report is None  # it says what changing them costs
+    else:
+        is_xir = pathlib.Path(path).suffix == ".xmodel"
+        needless = (
+            is_xir or not _File(path, input_shapes, input_values, libraries).has_other_scales()
+        )
+    if needless:
         why = (
             "it is quantized with scales of the DPU" if isinstance(found, Quantized)
             else "it is a float model"

@@ -17,12 +17,13 @@ import numpy as np
 
 import xir
 from opendpu import api
+from opendpu.export.onnx_qdq import output_name
 from opendpu.frontend.tensorflow.runtime import tf
-from opendpu.ir import Array, QuantizedGraph
+from opendpu.ir import SCALARS, Array, QuantizedGraph
 from opendpu.quantize import complete, is_quantized
 from opendpu.runtime import GraphRunner
 from opendpu.runtime.devices import DEVICE_VARIABLE
-from opendpu_arch.errors import UnsupportedError
+from opendpu_arch.errors import TensorError, UnsupportedError
 from vitis_vai import operator
 from vitis_vai.target import target_for
 
@@ -42,7 +43,7 @@ class _Running:
         The compiled graph.
     header
         ``inputs``: names with their shapes, the batch of 1 in front, in order; ``types``: of these;
-        ``outputs``: names with their shapes, without the batch.
+        ``outputs``: names with their shapes for one sample.
 
     Attributes
     ----------
@@ -64,8 +65,29 @@ class _Running:
         self._types = header.get("types") or ["float32"] * len(self._inputs)
 
     def compute(self, *arrays: Array) -> list[Array]:
-        """Return the outputs for a batch, real numbers."""
+        """Return the outputs for a batch, real numbers; nothing for none.
+
+        Raises
+        ------
+        TensorError
+            An input has another shape; or there is not one sample, and an output has no axis for
+            several.
+        """
         count = len(arrays[0])
+        for (name, shape), array in zip(self._inputs, arrays, strict=True):
+            if array.shape != (count, *shape[1:]):
+                raise TensorError(
+                    f"input {name!r} has shape {list(array.shape)}, but must be "
+                    f"{[count, *shape[1:]]}; create the model anew for another size"
+                )
+        for name, shape in self._outputs:
+            if count != 1 and not _is_of_each(shape):
+                raise TensorError(
+                    f"the inputs hold {count} samples, but output {name!r} has shape {list(shape)} "
+                    "for any: give them one"
+                )
+        if not count:
+            return [np.zeros((0, *shape[1:]), np.float32) for _, shape in self._outputs]
         feeds = {
             name: np.ascontiguousarray(array, dtype).reshape(count, *shape)
             for (name, shape), dtype, array in zip(self._inputs, self._types, arrays, strict=True)
@@ -75,9 +97,16 @@ class _Running:
         self.statistics.extend(statistics)
         self.seconds.append((count, time.perf_counter() - start))
         return [
-            np.asarray(found[name], np.float32).reshape(count, *shape)
+            np.asarray(found[name], np.float32).reshape(
+                (count, *shape[1:]) if _is_of_each(shape) else tuple(shape)
+            )
             for name, shape in self._outputs
         ]
+
+
+def _is_of_each(shape: Sequence[int]) -> bool:
+    """Tell whether a result for one sample has an axis for several."""
+    return list(shape[:1]) == [1]
 
 
 def _read(content: bytes, header: Mapping[str, Any]) -> _Running:
@@ -120,14 +149,19 @@ class CompiledNetwork:
         heads = [node for node in quantized if node.kind == "data"]
         self.inputs = {node.name: node.shape for node in heads}
         self.types = [node.type.dtype.name for node in heads]
-        self.outputs = {name: quantized[name].shape for name in quantized.outputs}
+        named = {name: output_name(quantized, name) for name in quantized.outputs}
+        scalars = quantized.attrs.get(SCALARS, ())
+        self.names = list(named.values())
+        self.outputs = {
+            name: () if user in scalars else quantized[name].shape for name, user in named.items()
+        }
         made = api.compile_graph(quantized, target=target_for(target))
         self.report = made.report
         self.header = {
             "form": FORM,
             "inputs": list(self.inputs.items()),
             "types": self.types,
-            "outputs": [(name, shape[1:]) for name, shape in self.outputs.items()],
+            "outputs": list(self.outputs.items()),
         }
         with tempfile.TemporaryDirectory(prefix="opendpu-") as folder:
             path = pathlib.Path(folder, _FILE)
@@ -137,8 +171,14 @@ class CompiledNetwork:
 
     def operator(self, tensors: Sequence[Any]) -> list[Any]:
         """Return the outputs as tensors of TensorFlow, made by one operator."""
-        shapes = [shape[1:] for shape in self.outputs.values()]
-        return operator.place(self.header, self.content, tensors, shapes, self.running)
+        return operator.place(self.header, self.content, tensors, self.open_shapes(), self.running)
+
+    def open_shapes(self) -> list[list[int | None]]:
+        """Return the shapes of the outputs, with any batch."""
+        return [
+            [None, *shape[1:]] if _is_of_each(shape) else list(shape)
+            for shape in self.outputs.values()
+        ]
 
 
 def specs(inputs: Mapping[str, tuple[int, ...]], types: Sequence[str]) -> list[Any]:

@@ -113,9 +113,8 @@ def quantized_graph(
         As of :func:`cut`.
     """
     parts = cut(graph_def, inputs, outputs)
-    shapes = [
-        [d.dim_value for d in item.type.tensor_type.shape.dim][1:] for item in model.graph.output
-    ]
+    sizes = [[d.dim_value for d in item.type.tensor_type.shape.dim] for item in model.graph.output]
+    shapes = [[None, *size[1:]] if size else [] for size in sizes]
     with tf.Graph().as_default() as made:
         tf.import_graph_def(_part(graph_def, parts.before), name="")
         tensors = [made.get_tensor_by_name(f"{name}:0") for name in inputs]

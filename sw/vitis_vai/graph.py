@@ -62,12 +62,11 @@ def create_wego_graph(
             tf.compat.v1.placeholder(tf.float32, [None, *shape[1:]], name=name)
             for name, shape in network.inputs.items()
         ]
-        sizes = [shape[1:] for shape in network.outputs.values()]
-        results = place(network.header, network.content, heads, sizes)
-        for name, tensor in zip(network.outputs, results, strict=True):
+        results = place(network.header, network.content, heads, network.open_shapes())
+        for name, tensor in zip(network.names, results, strict=True):
             tf.identity(tensor, name=name)
             for other in _rounded(nodes, name):
-                if other not in network.outputs:
+                if other not in network.names:
                     tf.identity(tensor, name=other)
     return made.as_graph_def()
 

@@ -40,7 +40,7 @@ _LOCK = threading.Lock()
 
 def place(
     header: Mapping[str, Any], content: bytes, tensors: Sequence[Any],
-    shapes: Sequence[Sequence[int]], network: Network | None = None,
+    shapes: Sequence[Sequence[int | None]], network: Network | None = None,
 ) -> list[Any]:  # fmt: skip
     """Put the operator into the current graph; return the outputs.
 
@@ -54,7 +54,7 @@ def place(
     tensors
         The inputs.
     shapes
-        Of the outputs, without the batch.
+        Of the outputs; None for any batch.
     network
         The network, if it is there already.
     """
@@ -74,7 +74,7 @@ def place(
     )  # fmt: skip
     results = list(made) if isinstance(made, list | tuple) else [made]
     for tensor, shape in zip(results, shapes, strict=True):
-        tensor.set_shape([None, *shape])
+        tensor.set_shape(shape)
     return results
 
 

@@ -96,7 +96,9 @@ def quantize(
 
 
 def _example(shape: Sequence[int]) -> torch.Tensor:
-    if not all(type(size) is int and size > 0 for size in shape):
+    if not isinstance(shape, list | tuple) or not all(
+        type(size) is int and size > 0 for size in shape
+    ):
         raise messages.error(
             "WEGO_TORCH_INVALID_ARGUMENT",
             f"input_shapes has {shape!r}, but must have lists of sizes",

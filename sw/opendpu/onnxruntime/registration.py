@@ -97,8 +97,13 @@ def named(
     Raises
     ------
     UnsupportedError
-        There are options for more or fewer providers than there are.
+        There are options for more or fewer providers than there are, or they are no dictionaries.
     """
+    if isinstance(options, Mapping) or not all(isinstance(own, Mapping) for own in options):
+        raise UnsupportedError(
+            f"provider_options is {options!r}, but must be a list with a dictionary for "
+            "each provider"
+        )
     if options and len(options) != len(providers):
         raise UnsupportedError(
             f"provider_options has {len(options)} entries, but providers {len(providers)}"

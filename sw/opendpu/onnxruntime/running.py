@@ -26,9 +26,9 @@ class Session:
         self._tensors = executable.tensors()
 
     def run(
-        self, arrays: Mapping[str, Array], _wanted: Sequence[str] | None = None
+        self, arrays: Mapping[str, Array], wanted: Sequence[str] | None = None
     ) -> dict[str, Array]:
-        """Return all outputs by name; with a batch in front where the inputs have one.
+        """Return outputs by name, all or those wanted; with a batch in front where inputs have one.
 
         Inputs that nothing reads may be missing: ONNX Runtime keeps them to itself. A batch of
         nothing gives nothing.
@@ -60,6 +60,7 @@ class Session:
         return {
             port.name: port.from_runner(found[tensor])
             for port, tensor in zip(self.executable.outputs, self._tensors, strict=True)
+            if wanted is None or port.name in wanted
         }
 
     def _with_shared(self, given: Mapping[str, Array], many: Mapping[str, int]) -> dict[str, Array]:

@@ -217,13 +217,20 @@ class InferenceSession:
         Raises
         ------
         TensorError
-            An input is missing or unknown or of another type, or an output is unknown.
+            An input is missing or unknown or of another type, or an output is unknown; or there is
+            no dictionary of inputs, or no list of outputs.
         DPUError
             ``run_options.terminate`` is set.
         """
         if self._session is None:
             found: list[Any] = self._cpu.run(output_names or None, input_feed, run_options)
             return found
+        if isinstance(output_names, str):
+            raise TensorError(f"output_names is {output_names!r}, but must be a list of names")
+        if not isinstance(input_feed, Mapping):
+            raise TensorError(
+                f"input_feed is {type(input_feed).__name__}, but must be a dictionary of arrays"
+            )
         own = [value.name for value in self.get_outputs()]
         wanted = list(output_names or own)
         inputs = [value.name for value in self.get_inputs()]

@@ -36,6 +36,11 @@ def test_quantized_models_become_functions(model, images, monkeypatch):
     )  # fmt: skip
     (result,) = wego(tf.constant(images[:6]))
     np.testing.assert_allclose(result, made(images[:6]), rtol=0, atol=1e-6)
+    with pytest.raises(DPUError, match=r"accuracy_mode is 'fast', but must be one of AccuracyMode"):
+        vitis_vai.create_wego_model("vai_wego/quantized.h5", accuracy_mode="fast")
+    assert wego(tf.constant(images[:0]))[0].shape == (0, *result.shape[1:])
+    with pytest.raises(tf.errors.OpError, match=r"has shape \[2, 5, 12, 3\], but must be \[2, "):
+        wego(tf.constant(images[:2, :5]))
     assert "VaiWeGOOp" in [operation.name for operation in wego.graph.get_operations()]
     assert [p.device for p in wego.wego_report.subgraphs if p.device != "USER"] == ["DPU", "CPU"]
 
@@ -61,6 +66,33 @@ def test_quantized_frozen_graphs_become_graphs(images):
     expected = network(images[:3]).numpy()
     assert np.count_nonzero(expected) > 100
     np.testing.assert_array_equal(result, expected)
+
+
+@pytest.mark.parametrize(
+    ("axes", "one"), [(None, ()), ([1, 2, 3], (1,)), ([0], (12, 12, 4))], ids=["all", "each", "sum"]
+)
+def test_results_without_an_axis_for_samples(axes, one, images):
+    weights = (np.random.default_rng(1).integers(-100, 100, (3, 3, 3, 4)) / 128).astype("float32")
+
+    def network(image):
+        x = fake(tf.nn.relu(tf.nn.conv2d(fake(image, 5), fake(weights, 7), 1, "SAME")), 4)
+        return tf.reduce_max(x, axes, name="result")
+
+    with tf.Graph().as_default() as graph:
+        network(tf.compat.v1.placeholder(tf.float32, [None, 12, 12, 3], name="image"))
+    found = vitis_vai.create_wego_graph(graph.as_graph_def())
+    wanted = [network(images[:count]).numpy() for count in (1, 3)]
+    with tf.Graph().as_default() as made, tf.compat.v1.Session(graph=made) as session:
+        tf.import_graph_def(found, name="")
+        result = session.run("result:0", {"image:0": images[:1]})
+        assert result.shape == one
+        np.testing.assert_array_equal(result, wanted[0])
+        if one == (1,):
+            several = session.run("result:0", {"image:0": images[:3]})
+            np.testing.assert_array_equal(several, wanted[1])
+        else:
+            with pytest.raises(tf.errors.OpError, match=r"for any: give them one"):
+                session.run("result:0", {"image:0": images[:3]})
 
 
 def test_rounded_outputs_keep_the_float_name_and_sizes_may_be_left_open(images, caplog):

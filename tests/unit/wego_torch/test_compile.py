@@ -332,3 +332,7 @@ def test_modules_of_other_types_are_refused():
 def test_an_empty_loader(seed):
     with pytest.raises(wego_torch.WegoError, match="no batch to calibrate with"):
         wego_torch.quantize(ResNet(), [[1, 3, 16, 16]], [], feed)
+    with pytest.raises(
+        wego_torch.WegoError, match="input_shapes has 1, but must have lists of sizes"
+    ):
+        wego_torch.quantize(ResNet(), [1, 3, 16, 16], [], feed)

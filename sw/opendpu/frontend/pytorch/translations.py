@@ -46,6 +46,14 @@ def _amin(self, dim: Sequence[int] = (), keepdim: bool = False):  # type: ignore
     return op.ReduceMin(self, *_axes(dim), keepdims=int(keepdim))
 
 
+def _squeeze(self, dim: int):  # type: ignore[no-untyped-def]
+    """Make Squeeze, or nothing of an axis that has another size than 1, as PyTorch does."""
+    size = self.shape[dim] if len(self.shape) else 0
+    if isinstance(size, int) and size != 1:
+        return op.Identity(self)
+    return op.Squeeze(self, _integers([dim]))
+
+
 def _axes(dim: Sequence[int]) -> list[Any]:
     """Return the axes as inputs of a reduction: none for all."""
     return [_integers(dim)] if dim else []
@@ -60,5 +68,6 @@ def repaired() -> dict[Callable[..., Any], Callable[..., Any]]:
     aten = torch.ops.aten
     return {
         aten.conv3d.default: _conv3d, aten.amax.default: _amax, aten.amin.default: _amin,
+        aten.squeeze.dim: _squeeze,
         **clamped(),
     }  # fmt: skip

@@ -3,6 +3,7 @@
 
 import pathlib
 import warnings
+from collections.abc import Sequence
 
 from opendpu.frontend.binding import Sizes
 from opendpu.frontend.input_values import Values
@@ -20,18 +21,19 @@ def load_saved_model(
     input_shapes: Sizes | None = None,
     *,
     input_values: Values | None = None,
-    signature: str = SIGNATURE,
+    signature: str | None = None,
 ) -> FloatGraph:
     """Convert a signature of a SavedModel to a float graph.
 
-    Inputs and outputs have the names that the signature gives them.
+    Inputs and outputs have the names that the signature gives them. Without its name, it is the one
+    that serving takes by default, or the only one.
 
     Raises
     ------
     ModelFormatError
         The folder cannot be read.
     UnsupportedError
-        There is no such signature, or as of
+        There is no such signature, or several of which none is the default, or as of
         :func:`opendpu.frontend.tensorflow.importer.load_nodes`.
     """
     path = pathlib.Path(path)
@@ -42,11 +44,7 @@ def load_saved_model(
     except Exception as error:  # TensorFlow raises what its parts happen to raise
         reason = reason_of(error)
         raise ModelFormatError(f"{path} cannot be read as SavedModel: {reason}") from error
-    if signature not in model.signatures:
-        raise UnsupportedError(
-            f"{path} has no signature {signature!r}, but: {', '.join(model.signatures) or 'none'}"
-        )
-    function = model.signatures[signature]
+    function = model.signatures[_chosen(str(path), list(model.signatures), signature)]
     nodes, placeholders, results = frozen(function, str(path))
     given = function.structured_input_signature[1]
     names = {spec.name.partition(":")[0]: name for name, spec in given.items()}
@@ -57,3 +55,15 @@ def load_saved_model(
         outputs=dict(zip(outputs, results, strict=True)),
         shorten=lambda name: name.removeprefix(scope),
     )  # fmt: skip
+
+
+def _chosen(path: str, names: Sequence[str], wanted: str | None) -> str:
+    """Return the name of the signature that is wanted, or else that by default, or the only one."""
+    if wanted is None and len(names) == 1:
+        return names[0]
+    if (wanted or SIGNATURE) in names:
+        return wanted or SIGNATURE
+    hint = "" if wanted else f"; save it with one of them as {SIGNATURE!r}, or alone"
+    raise UnsupportedError(
+        f"{path} has no signature {wanted or SIGNATURE!r}, but: {', '.join(names) or 'none'}{hint}"
+    )

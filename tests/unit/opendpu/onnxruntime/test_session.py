@@ -49,6 +49,12 @@ def test_wrong_names_are_named(
         session.run(None, {})
     with pytest.raises(TensorError, match="input 'z' is unknown"):
         session.run(None, {"x": samples, "z": samples})
+    with pytest.raises(TensorError, match="output_names is 'map', but must be a list of names"):
+        session.run("map", {"x": samples})
+    with pytest.raises(TensorError, match="input_feed is ndarray, but must be a dictionary"):
+        session.run(None, samples)  # type: ignore[arg-type]
+    with pytest.raises(UnsupportedError, match="must be a list with a dictionary for each"):
+        session.set_providers([PROVIDER], options)  # type: ignore[arg-type]
 
 
 def test_options_for_other_providers_than_there_are(quantized_model: pathlib.Path) -> None:

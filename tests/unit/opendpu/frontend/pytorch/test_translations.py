@@ -60,3 +60,9 @@ def test_convolutions_of_three_axes(bias, settings, rng):
 )
 def test_largest_and_smallest(name, settings):
     check(Call(lambda x: getattr(x, name)(**settings) + 1), torch.randn(1, 3, 4, 5))
+
+
+def test_axes_that_cannot_be_left_out_stay():
+    torch.manual_seed(0)
+    check(Call(lambda x: x.squeeze(-1) + x.squeeze(2)), torch.randn(1, 5, 4, 3))
+    check(Call(lambda x: x.squeeze(-1) * x.mean((1, 2, 3)).squeeze(-1)), torch.randn(1, 5, 4, 1))

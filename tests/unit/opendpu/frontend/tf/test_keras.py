@@ -100,6 +100,33 @@ def test_a_saved_model(model, image, tmp_path):
         load_saved_model(tmp_path / "saved", signature="train")
 
 
+class _Functions(tf.Module):
+    """Two functions of one image, saved as signatures."""
+
+    SPEC = tf.TensorSpec([None, 4, 4, 2], tf.float32, name="image")
+
+    @tf.function(input_signature=[SPEC])
+    def double(self, image):
+        return {"twice": image + image}
+
+    @tf.function(input_signature=[SPEC])
+    def halve(self, image):
+        return {"half": image * 0.5}
+
+
+def test_signatures_with_other_names(tmp_path):
+    module = _Functions()
+    one, two = tmp_path / "one", tmp_path / "two"
+    tf.saved_model.save(module, str(one), signatures={"double": module.double})
+    tf.saved_model.save(
+        module, str(two), signatures={"double": module.double, "halve": module.halve}
+    )
+    assert load_model(one).outputs == ["twice"]
+    with pytest.raises(UnsupportedError, match="'serving_default', but: double, halve; save it"):
+        load_model(two)
+    assert load_saved_model(two, signature="halve").outputs == ["half"]
+
+
 def test_several_inputs_and_open_dimensions(rng):
     one, two = tf.keras.Input((None, None, 2), name="one"), tf.keras.Input((4,), name="two")
     x = layers.Conv2D(4, 3, padding="same")(one) * layers.Reshape((1, 1, 4))(two)
