@@ -83,9 +83,7 @@ def vaitrace(
             "opendpu profile says where the cycles of each layer go"
         )
     if txt and as_json:
-        typer.echo(
-            "vaitrace: warning: --json_summary has no effect beside --txt_summary", err=True
-        )
+        typer.echo("vaitrace: warning: --json_summary has no effect beside --txt_summary", err=True)
     asked = Config.read(config) if config else Config()
     program = [*(asked.command or command or ())]
     if not program:
