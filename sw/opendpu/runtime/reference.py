@@ -70,7 +70,7 @@ class ReferenceDevice:
         start = time.perf_counter()
         kernel = self._kernel(job)
         given = {
-            port.name: port.view(job.segments[port.reg_id]).reshape(port.tensor.dims)
+            port.inner: port.view(job.segments[port.reg_id])
             for port in kernel.program.inputs
         }
         results = kernel.session.run(given)
