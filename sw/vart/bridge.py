@@ -212,14 +212,14 @@ class BridgedRunner:
     def wait(self, job: int, timeout: int) -> int:
         """Wait for a job, or for the oldest if the number is negative; return 0.
 
-        ``timeout`` is in milliseconds, none if it is negative.
+        ``timeout`` is in milliseconds, none if it is not positive: AMD's runners know none.
         """
         if job < 0:
             if not self._pending:
                 raise DPUError("no job is waited for: none was started, or all were")
             job = next(iter(self._pending))
         found = self._pending.get(job, (job, 0))
-        status = self._runner.wait(found, -1 if timeout < 0 else max(timeout, 1))
+        status = self._runner.wait(found, timeout)
         self._pending.pop(job, None)
         return status
 

@@ -25,6 +25,7 @@ from opendpu_arch.errors import (
     UnsupportedError,
 )
 from opendpu_arch.target import Target
+from vart.bridge import BridgedRunner
 
 
 def copying_subgraph() -> xir.Subgraph:
@@ -113,10 +114,13 @@ def test_the_device_is_an_argument_or_the_environments(monkeypatch):
         vart.Runner.create_runner(copying_subgraph(), "run", device="iss", target="B512")
 
 
-@pytest.mark.parametrize("mode", ["run", "ref"])
-def test_root_of_a_graph_runs_as_a_whole(mode):
-    """Tensors are those of the graph, with the CPU's ops behind the DPU's."""
+@pytest.mark.parametrize(("mode", "device"), [("run", ""), ("ref", ""), ("run", "graph")])
+def test_root_of_a_graph_runs_as_a_whole(mode, device):
+    """Tensors are those of the graph, with the CPU's ops behind the DPU's; AMD's tools mark it."""
     root = copying_subgraph().get_graph().get_root_subgraph()
+    if device:
+        root.set_attr("device", device)
+        root.set_attr("runner", {"run": "libvitis_ai_library-graph_runner.so.3"})
     runner = vart.RunnerExt.create_runner(root, mode)
     inputs, outputs = runner.get_inputs(), runner.get_outputs()
     assert [buffer.get_tensor().name for buffer in (*inputs, *outputs)] == ["x", "relu"]
@@ -258,6 +262,11 @@ def test_bytes_are_inputs_but_not_outputs():
     output = np.zeros_like(VALUES)
     runner.wait(runner.execute_async([VALUES.tobytes()], [output]))
     assert (output == VALUES).all()
+    with pytest.warns(PendingDeprecationWarning):
+        matrix = np.matrix(-VALUES.reshape(2, 2))  # which cannot have four dimensions
+    with pytest.warns(UserWarning, match="its first 4 elements are used"):
+        runner.wait(runner.execute_async([matrix], [output]))
+    assert (output == -VALUES).all()
     with pytest.raises(TensorError, match="output 'down' is read-only, but must be writeable"):
         runner.execute_async([VALUES], [bytes(4)])
 
@@ -327,6 +336,24 @@ def test_a_timeout_is_in_milliseconds():
         runner.wait(job, 20)
     gate.set()
     assert runner.wait(job) == 0
+
+
+def test_no_time_at_all_is_no_limit_in_cpp_either():
+    """AMD's runners know no timeout: who gives 0 finds the outputs, and may free them."""
+    import threading
+
+    def slow(_job):
+        started.set()
+        gate.wait(20)
+
+    gate, started = threading.Event(), threading.Event()
+    runner = vart.RunnerExt.create_runner(copying_subgraph(), "run", device=Recorder(slow))
+    bridged = BridgedRunner(runner)
+    memory = memoryview(bytearray(4))
+    job = bridged.execute_async([("x", "XINT8", memory)], [("down", "XINT8", memory)])
+    assert started.wait(20)
+    threading.Timer(0.1, gate.set).start()
+    assert bridged.wait(job, 0) == 0
 
 
 def test_the_environment_limits_waiting(monkeypatch):

@@ -198,7 +198,7 @@ def test_a_graph_without_ops(tmp_path):
         ("tensor", "stride", ["a"], "string_vec", "is of type string_vec, but must be int32_vec"),
         ("subgraph", "mc_code", True, "bool", "is of type bool, but must be bytes"),
         ("subgraph", "dpu_fingerprint", "B64", "string", "is of type string, but must be int32"),
-        ("subgraph", "reg_id_to_parameter_value", "", "string", "is of type string, but must be map_b"),
+        ("subgraph", "reg_id_to_parameter_value", "", "string", "is of type string, but mus"),
         ("graph", "return_ops", 1, "int32", "is of type int32, but must be string_vec"),
     ],
 )
