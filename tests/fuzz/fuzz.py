@@ -95,7 +95,7 @@ def read_npz(data: bytes) -> None:
             file.write(data)
         else:  # the checksum would keep most changes of an archive from being looked at
             names, *arrays = data.split(NUMPY)
-            given = names.decode("utf-8", "replace").split("\n") if names else []
+            given = names.replace(b"\0", b"").decode("utf-8", "replace").split("\n")
             with zipfile.ZipFile(file, "w") as archive, warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of names that come twice
                 for name, content in itertools.zip_longest(given, arrays, fillvalue=None):
