@@ -78,7 +78,9 @@ def test_bits_that_no_number_has_are_refused(bits, point):
 @pytest.mark.parametrize("bits", [8.5, [8], "8"])
 def test_bits_that_are_no_number_are_refused(bits):
     tensor = xir.Tensor("t", [1], "XINT8").set_attr("bit_width", bits)
-    with pytest.raises(GraphError, match="attribute 'bit_width' is .*, but must be a whole number"):
+    with pytest.raises(
+        GraphError, match=r"attribute 'bit_width' is .*, but must be a whole number"
+    ):
         quantization_of(tensor)
 
 
