@@ -147,9 +147,7 @@ def test_run_a_subgraph_and_the_graph(model, image, tmp_path):
 
 def test_run_refuses_wrong_inputs(model, tmp_path):
     (tmp_path / "in.bin").write_bytes(b"123")
-    assert "in.bin has 3 bytes, but tensor 'x' [1, 2, 3, 4]" in refused(
-        "run", model, "in.bin"
-    )
+    assert "in.bin has 3 bytes, but tensor 'x' [1, 2, 3, 4]" in refused("run", model, "in.bin")
     assert "fail to read! filename=none.bin;tensor=x" in refused("run", model, "none.bin")
     assert "2 files given, but the inputs are x" in refused("run", model, "in.bin", "in.bin")
     assert "subgraph 7 was asked for" in refused("run", model, "-i", 7, "in.bin")
