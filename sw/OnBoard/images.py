@@ -37,7 +37,7 @@ def encoded(image: Any, order: str, boxes: Any = None) -> Summary.Image:
     try:
         from PIL import Image, ImageDraw
     except ModuleNotFoundError:
-        raise ToolError("images need Pillow: pip install 'opendpu[png]'") from None
+        raise ToolError("images need Pillow: pip install pillow") from None
     if isinstance(image, str | os.PathLike):
         try:
             found = Image.open(image).convert("RGB")

@@ -14,7 +14,7 @@ from typing import Annotated
 
 import typer
 
-from opendpu.cli.app import end_on_signals, errors_in_one_line
+from opendpu.cli.app import end_on_signals, errors_in_one_line, version
 from opendpu.runtime import tracing
 from opendpu.runtime.devices import DEVICE_VARIABLE, known_devices
 from opendpu_arch import outputs
@@ -50,14 +50,20 @@ def vaitrace(
     timeout: Annotated[
         float, typer.Option("-t", min=0.001, help="Seconds that are traced; the program goes on.")
     ] = DEFAULT_SECONDS,
-    verbose: Annotated[bool, typer.Option("-v", help="Say what is run.")] = False,
-    debug: Annotated[bool, typer.Option("-d", "--debug", help="Keep the raw records.")] = False,
+    version: Annotated[
+        bool, typer.Option("-v", callback=version, is_eager=True, help="Show the version.")
+    ] = False,
+    debug: Annotated[
+        bool, typer.Option("-d", "--debug", help="Say what is run, and keep the raw records.")
+    ] = False,
     bypass: Annotated[bool, typer.Option("-b", help="Only run the command.")] = False,
     python: Annotated[bool, typer.Option("-p", help="CMD is a Python program.")] = False,
     va: Annotated[
         bool, typer.Option("--va", help="Files for Vitis Analyzer; the default.")
     ] = False,
-    txt: Annotated[bool, typer.Option("--txt_summary", "--txt", help="A table.")] = False,
+    txt: Annotated[
+        bool, typer.Option("--txt_summary", "--txt", help="A table, also with --json_summary.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json_summary", help="The table as JSON.")] = False,
     perfetto: Annotated[
         pathlib.Path | None, typer.Option("--perfetto", help="A timeline for ui.perfetto.dev.")
@@ -76,6 +82,8 @@ def vaitrace(
             f"{'--xat' if xat else '--fine_grained'} is not there: -d keeps the raw records, and "
             "opendpu profile says where the cycles of each layer go"
         )
+    if txt and as_json:
+        typer.echo("vaitrace: warning: --json_summary has no effect beside --txt_summary", err=True)
     asked = Config.read(config) if config else Config()
     program = [*(asked.command or command or ())]
     if not program:
@@ -97,7 +105,7 @@ def vaitrace(
     seconds = asked.timeout or timeout
     line = [sys.executable, "-m", "vaitrace.launch", *program] if python else program
     _check_program(program[0], python)
-    if verbose:
+    if debug:
         typer.echo(f"vaitrace: running {' '.join(line)}", err=True)
     if bypass:
         raise typer.Exit(subprocess.run(line, check=False).returncode)
@@ -121,7 +129,7 @@ def vaitrace(
         outputs.write(perfetto, timeline.perfetto_json(records, traced))
     if txt or as_json:
         lines = summary.summarize(records)
-        _give(summary.as_json(lines) if as_json else summary.text(lines, traced), target)
+        _give(summary.text(lines, traced) if txt else summary.as_json(lines), target)
     else:
         _write_analyzer_files(records, process.pid)
     raise typer.Exit(code)

@@ -13,7 +13,6 @@ import numpy.typing as npt
 import opendpu.runtime
 import vart.runner
 from opendpu.runtime.jobs import REMEMBERED
-from opendpu.runtime.program import Port
 from opendpu_arch.errors import DPUError, GraphError, TargetError, TensorError
 from opendpu_arch.target import ISA_VERSION, TYPE, TYPE_CODE, Target
 from xir import DataType, Graph, Op, Subgraph, Tensor
@@ -21,10 +20,6 @@ from xir.attrs import Attrs
 
 Memory = tuple[str, str, memoryview]
 """Name of a tensor, element type, and the bytes of all its elements."""
-
-
-IN_DDR = 1
-"""The attribute ``location`` of tensors in the DPU's memory."""
 
 
 def load(path: str) -> Graph:
@@ -174,18 +169,6 @@ def create_runner(subgraph: Subgraph, mode: str) -> "BridgedRunner":
     return BridgedRunner(vart.runner.RunnerExt.create_runner(subgraph, mode))
 
 
-def _placed(tensor: Tensor, port: Port | None) -> Tensor:
-    """Return a copy of a tensor that says where in memory it is; itself where it says so."""
-    if port is None or tensor.has_attr("reg_id"):
-        return tensor
-    made = Tensor(tensor.name, tensor.dims, tensor.data_type)
-    for key in tensor.get_attrs():
-        made.set_attr(key, tensor.get_attr(key), tensor.get_attr_kind(key))
-    for key, value in ("reg_id", port.reg_id), ("ddr_addr", port.address), ("location", IN_DDR):
-        made.set_attr(key, value, "int32")
-    return made
-
-
 def create_graph_runner(graph: Graph) -> "BridgedRunner":
     """Return a runner for a whole graph."""
     return BridgedRunner(
@@ -197,13 +180,8 @@ class BridgedRunner:
     """A runner whose buffers are memory of C++."""
 
     def __init__(self, runner: vart.runner.RunnerExt) -> None:
-        program = runner.program
-        places = {} if program is None else {port.tensor.name: port for port in program.outputs}
         self._runner = runner
-        self._inputs = runner.get_input_tensors()
-        self._outputs = [
-            _placed(tensor, places.get(tensor.name)) for tensor in runner.get_output_tensors()
-        ]
+        self._inputs, self._outputs = runner.get_input_tensors(), runner.get_output_tensors()
         self._pending: OrderedDict[int, tuple[int, int]] = OrderedDict()
 
     def inputs(self) -> list[tuple[Tensor, str, list[int], str]]:
@@ -234,14 +212,14 @@ class BridgedRunner:
     def wait(self, job: int, timeout: int) -> int:
         """Wait for a job, or for the oldest if the number is negative; return 0.
 
-        ``timeout`` is in milliseconds, none if it is negative.
+        ``timeout`` is in milliseconds, none if it is not positive: AMD's runners know none.
         """
         if job < 0:
             if not self._pending:
                 raise DPUError("no job is waited for: none was started, or all were")
             job = next(iter(self._pending))
         found = self._pending.get(job, (job, 0))
-        status = self._runner.wait(found, -1 if timeout < 0 else max(timeout, 1))
+        status = self._runner.wait(found, timeout)
         self._pending.pop(job, None)
         return status
 

@@ -14,6 +14,7 @@ import opendpu.runtime
 from opendpu.runtime import CpuRunner, Device, GraphRunner, GraphStatistics, JobStatistics
 from opendpu.runtime.arrays import Array, Arrays
 from opendpu.runtime.buffers import view
+from opendpu.runtime.description import device_of
 from opendpu.runtime.program import Program
 from opendpu.runtime.tensor_buffer import TensorBuffer
 from opendpu_arch.errors import UnsupportedError
@@ -76,11 +77,12 @@ class Runner:
                 f"runner mode is {mode!r}, but must be one of {known}",
                 code="VART_FUNC_NOT_SUPPORT",
             )
-        if subgraph.has_attr("device") and str(subgraph.get_attr("device")).upper() == "CPU":
+        place = device_of(subgraph)
+        if place == "CPU":
             return cls(CpuRunner(subgraph))
         chosen: dict[str, Any] = {"device": _DEVICES[mode] or device}
         chosen |= {"memory": memory, "target": target, **options}
-        if subgraph.is_root and not subgraph.has_attr("device"):
+        if subgraph.is_root and place in ("", "GRAPH"):  # the second is what AMD's xdputil sets
             graph = cast(Graph, subgraph.get_graph())
             return cls(GraphRunner(graph, as_vitis_ai=True, **chosen))
         return cls(opendpu.runtime.Runner(subgraph, **chosen))

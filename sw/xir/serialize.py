@@ -9,7 +9,7 @@ from google.protobuf.message import DecodeError
 
 from opendpu_arch import inputs, outputs
 from opendpu_arch.errors import GraphError, ModelFormatError
-from xir import oplib, proto
+from xir import known_attrs, oplib, proto
 from xir.datatype import DataKind, DataType
 from xir.op import Op
 from xir.op_graph import OpGraph
@@ -99,6 +99,7 @@ def _read_graph(graph: OpGraph, message: Any) -> None:
         except ValueError as error:  # an enumeration without this value
             raise GraphError(f"op definition {definition.name!r}: {error}") from None
     decode_attrs(graph, message.graph_attr)
+    known_attrs.check(graph, known_attrs.GRAPH)
     for node in message.op_node:
         _read_op(graph, node)
     placed = _read_subgraph(graph.get_root_subgraph(), message.subg_root)
@@ -127,12 +128,14 @@ def _read_op(graph: OpGraph, node: Any) -> None:
     result.rename(tensor.tensor_name)
     result.reset(tensor.tensor_dim, DataType(DataKind(tensor.data_type), tensor.tensor_bit_width))
     decode_attrs(result, tensor.tensor_attr)
+    known_attrs.check(result, known_attrs.TENSOR)
     graph._ops[node.op_name] = op
 
 
 def _read_subgraph(subgraph: Subgraph, message: Any) -> set[Op]:
     subgraph.set_name(message.subgraph_name)
     decode_attrs(subgraph, message.subg_attr)
+    known_attrs.check(subgraph, known_attrs.SUBGRAPH)
     if message.op_name and message.subg_child:
         raise GraphError(f"{subgraph._owner()} holds both ops and subgraphs")
     placed: set[Op] = set()

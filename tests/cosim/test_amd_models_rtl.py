@@ -38,7 +38,7 @@ def test_outputs_are_bit_exact(models, monkeypatch, name, count, memory):
         assert len(seeds) == 3
         for seed in seeds:
             key = f"s{number}/{seed}"
-            inputs = [golden[f"{key}/in/{t.name}"] for t in runner.get_input_tensors()]
+            inputs = [golden[f"{key}/in/{t.name}_upload_0"] for t in runner.get_input_tensors()]
             tensors = runner.get_output_tensors()
             outputs = [np.full(tuple(t.dims), 99, np.int8) for t in tensors]
             runner.wait(runner.execute_async(inputs, outputs))

@@ -13,10 +13,12 @@ inputs are beside it in a folder of the reader, not in the repository.
 import argparse
 import contextlib
 import io
+import itertools
 import pathlib
 import sys
 import tempfile
 import time
+import warnings
 import zipfile
 from collections.abc import Callable
 
@@ -55,6 +57,8 @@ HANG = 60
 LENGTH = {"xmodel": 4096, "code": 512, "iss": 512, "npz": 2048, "onnx": 1024}
 """Bytes of the longest input."""
 B64 = Target.from_name("B64")
+NUMPY = b"\x93NUMPY"
+"""What files of NumPy begin with."""
 
 
 def read_xmodel(data: bytes) -> None:
@@ -82,13 +86,20 @@ def run_code(data: bytes) -> None:
 
 
 def read_npz(data: bytes) -> None:
-    """Read an archive of arrays: the input itself, or one array in a good archive."""
+    """Read an archive of arrays: the input itself, or a good archive of what the input holds.
+
+    That is names, one a line, and the arrays as files of NumPy one after the other.
+    """
     with tempfile.NamedTemporaryFile(dir="/dev/shm", suffix=".npz") as file:
         if data.startswith(b"PK"):
             file.write(data)
         else:  # the checksum would keep most changes of an archive from being looked at
-            with zipfile.ZipFile(file, "w") as archive:
-                archive.writestr("x.npy", data)
+            names, *arrays = data.split(NUMPY)
+            given = names.replace(b"\0", b"").decode("utf-8", "replace").split("\n")
+            with zipfile.ZipFile(file, "w") as archive, warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of names that come twice
+                for name, content in itertools.zip_longest(given, arrays, fillvalue=None):
+                    archive.writestr(name or "x.npy", NUMPY + (content or b""))
         file.flush()
         npz.read(file.name)
 

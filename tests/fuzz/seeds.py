@@ -119,6 +119,8 @@ def main() -> None:
         buffer = io.BytesIO()
         np.save(buffer, array)
         files[f"npz/{name}_npy"] = buffer.getvalue()
+    npys = (files["npz/int8_npy"], files["npz/float_npy"])
+    files["npz/several"] = b"x.npy\n../y.npy\nx" + b"".join((*npys, npys[0]))
     for name, content in files.items():
         path = CORPUS / name
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -39,7 +39,9 @@ def test_golden_results(models, name, index, mode):
     assert len(seeds) == 3
     jobs = []
     for seed in seeds:
-        inputs = [golden[f"s{index}/{seed}/in/{t.name}"] for t in runner.get_input_tensors()]
+        inputs = [
+            golden[f"s{index}/{seed}/in/{t.name}_upload_0"] for t in runner.get_input_tensors()
+        ]
         outputs = [np.zeros(t.dims, np.int8) for t in runner.get_output_tensors()]
         jobs.append((runner.execute_async(inputs, outputs), seed, outputs))
     for job, seed, outputs in jobs:
@@ -58,7 +60,9 @@ def test_golden_results_on_rtl(models, name, index, memory):
     golden = np.load(folder / f"{name}.golden.npz")
     runner = vart.Runner.create_runner(subgraph, "run", device="rtl", memory=memory)
     for seed in ("seed1", "seed2", "seed3"):
-        inputs = [golden[f"s{index}/{seed}/in/{t.name}"] for t in runner.get_input_tensors()]
+        inputs = [
+            golden[f"s{index}/{seed}/in/{t.name}_upload_0"] for t in runner.get_input_tensors()
+        ]
         outputs = [np.zeros(t.dims, np.int8) for t in runner.get_output_tensors()]
         assert runner.wait(runner.execute_async(inputs, outputs)) == 0
         for tensor, output in zip(runner.get_output_tensors(), outputs, strict=True):

@@ -142,7 +142,7 @@ NOTHING = {
     "memory of an input": "the buffer of tensor .* has no memory",
     "copied from": "a buffer to copy is a null pointer",
     "copied to": "a buffer to copy to is a null pointer",
-    "memory copied": "the buffer of tensor x_.* has no memory",
+    "memory copied": "the buffer of tensor x has no memory",
     "tensor copied": "its tensor is a null pointer",
     "from host": "what is copied from the host is a null pointer",
     "to host": "what is copied to the host is a null pointer",

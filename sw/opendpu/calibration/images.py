@@ -219,5 +219,5 @@ def _pillow() -> None:
         import PIL  # noqa: F401
     except ImportError:
         raise ToolError(
-            "Pillow, which reads images, is missing; install it with: pip install 'opendpu[png]'"
+            "Pillow, which reads images, is missing; install it with: pip install pillow"
         ) from None

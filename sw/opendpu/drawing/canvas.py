@@ -106,8 +106,7 @@ class Canvas:
             from PIL import Image, ImageDraw, ImageFont
         except ImportError:
             raise ToolError(
-                "a PNG picture needs the package Pillow; try: pip install opendpu[png], "
-                "or write an .svg"
+                "a PNG picture needs the package Pillow; try: pip install pillow, or write an .svg"
             ) from None
         size = (round(self.width * scale), round(self.height * scale))
         image = Image.new("RGB", size, "#ffffff")

@@ -132,7 +132,7 @@ class Analysis:
             return
         if branched:
             self._agree(node)
-        if quantizing and self.shape(node.output[0]) is None:
+        if quantizing and all((node.input, node.output)) and self.shape(node.output[0]) is None:
             self._keep_shape(node)
         elif node.domain not in DEFAULT_DOMAINS:
             self._believe(node)

@@ -47,7 +47,7 @@ def format_of(path: str | pathlib.Path) -> Format:
     Raises
     ------
     ModelFormatError
-        It is a directory that is no SavedModel.
+        It is a directory that is no SavedModel, or an archive of arrays.
     """
     path = pathlib.Path(path)
     if path.is_dir():
@@ -81,6 +81,8 @@ def _archive(path: pathlib.Path) -> Format:
         return _SUFFIXES.get(path.suffix, Format.PYTORCH)
     if "config.json" in names:
         return Format.KERAS
+    if names and all(name.endswith(".npy") for name in names):
+        raise ModelFormatError(f"{path} holds arrays of NumPy, but must be a model file")
     exported = any(name.endswith("archive_format") for name in names)
     pickled = any(name.endswith(("/constants.pkl", "/data.pkl")) for name in names)
     return Format.TORCHSCRIPT if pickled and not exported else Format.PYTORCH

@@ -42,7 +42,10 @@ def with_number_outputs(model: onnx.ModelProto) -> tuple[onnx.ModelProto, list[s
     made_of = _made_of(model, types, producers)
     if not made_of:
         return model, []
-    declared = {item.name: item for item in model.graph.output}
+    declared: dict[str, onnx.ValueInfoProto] = {}
+    for item in model.graph.output:  # a name may come twice, and say something else each time
+        if item.name not in declared or not is_numbers(item.type):
+            declared[item.name] = item
     last = dict.fromkeys(name for names in made_of.values() for name in names)
     outputs = [item for name, item in declared.items() if name not in made_of]
     outputs += [_value(name, types) for name in last if name not in declared]

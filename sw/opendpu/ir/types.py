@@ -40,6 +40,9 @@ class Rounding(enum.StrEnum):
 XIR_ROUNDINGS = (Rounding.DPU_ROUND, Rounding.STD_ROUND, Rounding.PY3_ROUND)
 """Those that XIR's ``round_mode`` has."""
 
+MOST_BITS, MOST_FRACTIONAL_BITS = 64, 1000
+"""Of an integer, and of one before or behind its point: what its scale can be a number for."""
+
 
 class NumberFormat(enum.StrEnum):
     """What stands for real numbers."""
@@ -105,12 +108,17 @@ class Quantization:
         Raises
         ------
         GraphError
-            The rounding is none that XIR has.
+            The rounding is none that XIR has, or no number has so many bits.
         """
         if rounding not in XIR_ROUNDINGS:
             raise GraphError(
                 f"round_mode is {str(rounding)!r}, but must be one of {', '.join(XIR_ROUNDINGS)}",
                 code="XCOM_UNSUPPORT_ROUND_MODE",
+            )
+        if not (1 <= bits <= MOST_BITS and abs(fix_point) <= MOST_FRACTIONAL_BITS):
+            raise GraphError(
+                f"bit_width is {bits} and fix_point {fix_point}, but must be in 1..{MOST_BITS} and "
+                f"in -{MOST_FRACTIONAL_BITS}..{MOST_FRACTIONAL_BITS}"
             )
         return cls(
             (math.ldexp(1.0, -fix_point),), bits=bits, signed=signed, rounding=Rounding(rounding)

@@ -132,8 +132,8 @@ def quantization_of(item: xir.Tensor | xir.Op) -> Quantization | None:
         They say something that is no quantization.
     """
     get, has = item.get_attr, item.has_attr
-    bits = int(get("bit_width")) if has("bit_width") else 8
-    signed = bool(get("if_signed")) if has("if_signed") else True
+    bits = _integer(item, "bit_width") if has("bit_width") else 8
+    signed = bool(_integer(item, "if_signed")) if has("if_signed") else True
     rounding = _rounding(get("round_mode")) if has("round_mode") else Rounding.DPU_ROUND
     if has(SCALE):
         return Quantization(
@@ -143,8 +143,15 @@ def quantization_of(item: xir.Tensor | xir.Op) -> Quantization | None:
     if not has("fix_point"):
         return None
     return Quantization.power_of_two(
-        int(get("fix_point")), bits=bits, signed=signed, rounding=rounding
+        _integer(item, "fix_point"), bits=bits, signed=signed, rounding=rounding
     )
+
+
+def _integer(item: xir.Tensor | xir.Op, key: str) -> int:
+    value = item.get_attr(key)
+    if not isinstance(value, int):
+        raise GraphError(f"attribute {key!r} is {value!r}, but must be a whole number")
+    return value
 
 
 def _rounding(mode: str) -> Rounding:
@@ -222,10 +229,11 @@ def _quantization(op: xir.Op, attrs: dict[str, Any]) -> Quantization:
             attrs.pop(key, None)
         return found
     try:
-        found = Quantization.power_of_two(
-            int(attrs.pop("fix_point")), bits=int(attrs.pop("bit_width")),
-            signed=bool(attrs.pop("if_signed")), rounding=attrs.pop("round_mode"),
-        )  # fmt: skip
+        point, bits, signed = (_integer(op, key) for key in ("fix_point", "bit_width", "if_signed"))
+        rounding = _rounding(op.get_attr("round_mode"))
+        for key in ("fix_point", "bit_width", "if_signed", "round_mode"):
+            del attrs[key]
+        found = Quantization.power_of_two(point, bits=bits, signed=bool(signed), rounding=rounding)
         channels = channels_of(attrs, op.get_output_tensor().dims)
         if channels is None:
             return found

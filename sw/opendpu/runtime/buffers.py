@@ -23,7 +23,7 @@ def view(value: Any, raw: np.dtype[Any], label: str) -> npt.NDArray[Any]:
         elements; ``label`` says which tensor it was meant for.
     """
     if isinstance(value, np.ndarray):
-        return value
+        return value.view(np.ndarray) if isinstance(value, np.matrix) else value
     try:
         memory = memoryview(value)
     except TypeError:

@@ -128,7 +128,7 @@ class Crosscheck:
         self, session: Session, segments: Mapping[int, Segment], results: Mapping[str, Array]
     ) -> None:
         given = {
-            port.name: np.ascontiguousarray(port.view(segments[port.reg_id])).reshape(port.shape)
+            port.inner: np.ascontiguousarray(port.view(segments[port.reg_id]))
             for port in self._program.inputs
         }
         values = {**given, **session.run(given)}
@@ -151,7 +151,7 @@ class Crosscheck:
 
     def _internal(self) -> Iterator[Port]:
         """Return where tensors lie in memory that are neither inputs nor outputs nor constants."""
-        ends = {port.name for port in (*self._program.inputs, *self._program.outputs)}
+        ends = {port.inner for port in (*self._program.inputs, *self._program.outputs)}
         for op in self._subgraph.toposort():
             tensor = op.get_output_tensor()
             if op.get_type() in _CONSTANTS or tensor.name in ends:

@@ -270,7 +270,7 @@ class GraphRunner(JobRunner[GraphStatistics]):
 def _run_dpu(runner: Runner, values: dict[str, Array]) -> JobStatistics:
     inputs = []
     for port in runner.program.inputs:
-        known = [name for name in (*port.aliases, port.name) if name in values]
+        known = [name for name in (port.name, *port.aliases) if name in values]
         if not known:
             raise GraphError(
                 f"nothing computes input {port.name!r} of {runner.program.name!r}",

@@ -25,10 +25,13 @@ def read(path: str | os.PathLike[str]) -> dict[str, Array]:
     """Return the arrays in an ``.npz`` file; TensorError if it is missing or is none."""
     try:
         with pathlib.Path(path).open("rb") as raw, zipfile.ZipFile(raw) as archive:
-            return {
-                name.removesuffix(".npy"): _read_member(archive, name)
-                for name in archive.namelist()
-            }
+            arrays: dict[str, Array] = {}
+            for member in archive.namelist():
+                name = member.removesuffix(".npy")
+                if name in arrays:
+                    raise ValueError(f"it holds array {name!r} twice")
+                arrays[name] = _read_member(archive, member)
+            return arrays
     except Exception as error:  # a damaged file makes zipfile and numpy stumble over anything
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise TensorError(f"{os.fspath(path)} cannot be read as .npz: {reason}") from error
@@ -52,7 +55,7 @@ def _read_member(archive: zipfile.ZipFile, name: str) -> Array:
                 f"array {name!r} of shape {shape} and type {dtype} does not fill its {left} bytes"
             )
         flat = np.frombuffer(bytearray(member.read()), dtype)
-        return flat.reshape(shape, order="F" if fortran else "C")
+        return np.ascontiguousarray(flat.reshape(shape[::-1]).T) if fortran else flat.reshape(shape)
 
 
 def write(path: str | os.PathLike[str], arrays: Mapping[str, Array]) -> None:

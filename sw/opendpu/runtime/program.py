@@ -22,6 +22,9 @@ _TRANSPARENT = ("upload", "download", "reshape-fix", "identity", "placeholder")
 CONTEXTS, SIZES = "reg_id_to_context_type", "reg_id_to_size"
 """Attributes of a subgraph: what a register's segment holds, and its bytes."""
 
+IN_DDR = 1
+"""The attribute ``location`` of tensors in the DPU's memory."""
+
 PADDING = 1 << 20
 """Bytes at most that a constant segment has more than its value."""
 
@@ -31,12 +34,16 @@ class Port:
     """One input or output of a program and its place in a segment."""
 
     tensor: Tensor
+    """The subgraph's input or output as programs see it, with ``reg_id`` and ``ddr_addr``."""
+    inner: str
+    """Name of the tensor inside the subgraph: of an input, what uploads give."""
     aliases: tuple[str, ...]
-    """Other names for the same data: the tensors on the far side of upload and download."""
+    """Other names for the same data: the tensors on the near side of upload and download."""
     reg_id: int
     address: int
     """Byte offset of the first element in the segment."""
     dims: tuple[int, ...]
+    """Dimensions of what lies there: as many elements as the tensor has."""
     strides: tuple[int, ...]
     """Distance between elements along each dimension, in bytes."""
 
@@ -100,7 +107,7 @@ class Program:
         """Return where a tensor of the subgraph lies; nothing if that is in no segment."""
         if not (tensor.has_attr("reg_id") and tensor.has_attr("ddr_addr")):
             return None
-        port = _port(self.name, tensor, tensor, ())
+        port = _port(self.name, tensor, tensor)
         size = self.sizes.get(port.reg_id, 0)
         return port if port.address >= 0 and port.extent <= size else None
 
@@ -223,18 +230,23 @@ def _segments(subgraph: Subgraph) -> tuple[dict[int, bytes], dict[int, int]]:
 
 
 def _inputs(subgraph: Subgraph) -> tuple[Port, ...]:
+    """Return the inputs by the names of the tensors in front of the uploads, as AMD's runners do.
+
+    A tensor that is uploaded to several places is several inputs, with the names of those.
+    """
     inside = set(subgraph.get_ops())
     ports: dict[str, Port] = {}
     for tensor in subgraph.get_input_tensors():
         producer = tensor.producer
         assert producer is not None
         users = [op for op in producer.get_fanout_ops() if op in inside]
-        uploads = [op for op in users if op.get_type() == "upload"]
-        for op in uploads:
-            own = op.get_output_tensor()
-            ports[own.name] = _port(subgraph.get_name(), own, own, (tensor.name,))
-        if len(uploads) < len(users):
-            ports[tensor.name] = _port(subgraph.get_name(), tensor, tensor, ())
+        places = [op.get_output_tensor() for op in users if op.get_type() == "upload"]
+        if len(places) < len(users):
+            places.append(tensor)
+        for place in places:
+            told = tensor if len(places) == 1 else place
+            others = tuple({tensor.name, place.name} - {told.name})
+            ports[told.name] = _port(subgraph.get_name(), told, place, others, place.name)
     return tuple(ports[name] for name in sorted(ports))
 
 
@@ -261,7 +273,9 @@ def _is_constant(op: Op) -> bool:
     return op.get_type() in ("const", "const-fix")
 
 
-def _port(subgraph: str, tensor: Tensor, place: Tensor, aliases: tuple[str, ...]) -> Port:
+def _port(
+    subgraph: str, tensor: Tensor, place: Tensor, aliases: tuple[str, ...] = (), inner: str = ""
+) -> Port:
     label = f"subgraph {subgraph!r}: tensor {tensor.name!r}"
     missing = [key for key in ("reg_id", "ddr_addr") if not place.has_attr(key)]
     if missing:
@@ -279,10 +293,23 @@ def _port(subgraph: str, tensor: Tensor, place: Tensor, aliases: tuple[str, ...]
     else:
         stride = [math.prod(dims[i + 1 :]) for i in range(len(dims))]
     return Port(
-        tensor,
+        _placed(tensor, place),
+        inner or tensor.name,
         aliases,
         place.get_attr("reg_id"),
         place.get_attr("ddr_addr"),
         dims,
         tuple(step * itemsize for step in stride),
     )
+
+
+def _placed(tensor: Tensor, place: Tensor) -> Tensor:
+    """Return a copy of a tensor that says where in memory it is; itself where it says so."""
+    if tensor.has_attr("reg_id"):
+        return tensor
+    made = Tensor(tensor.name, tensor.dims, place.data_type)
+    made.set_attrs(tensor if tensor.has_attr("fix_point") else place)
+    made.set_attr("location", IN_DDR, "int32")
+    for key in ("reg_id", "ddr_addr"):
+        made.set_attr(key, place.get_attr(key), "int32")
+    return made

@@ -69,10 +69,7 @@ class ReferenceDevice:
         """
         start = time.perf_counter()
         kernel = self._kernel(job)
-        given = {
-            port.name: port.view(job.segments[port.reg_id]).reshape(port.tensor.dims)
-            for port in kernel.program.inputs
-        }
+        given = {port.inner: port.view(job.segments[port.reg_id]) for port in kernel.program.inputs}
         results = kernel.session.run(given)
         for port in kernel.program.outputs:
             values = results[port.name].reshape(port.dims)

@@ -27,7 +27,7 @@ DEF_XIR_OP_IMP(MylayerOp)
 
 #ifdef PRODUCT  // one, one and perhaps one
 struct ProductOp : public vart::experimental::OpImpBase {
-  ProductOp(const xir::Op* op, xir::Attrs* attrs)
+  ProductOp(xir::Op* op, xir::Attrs* attrs)  // as some of AMD's have it
       : vart::experimental::OpImpBase{op, attrs}, axis(op->get_attr<int>("axis")) {}
   int calculate(vart::simple_tensor_buffer_t<float> result,
                 vart::simple_tensor_buffer_t<float> input,

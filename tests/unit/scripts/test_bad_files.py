@@ -60,6 +60,26 @@ FILES: dict[str, list[str]] = {
     "xir subgraph": ["subgraph", "FILE.xmodel"],
     "xir svg": ["svg", "FILE.xmodel", "out"],
 }  # fmt: skip
+KINDS: dict[str, tuple[int, str]] = {
+    "vai_c_xir -x good.xmodel -a B64 -o out -f good.txt": (2, "No such option: -f"),
+    "vai_c_xir -x good.txt -a B64 -o out": (1, "good.txt is no model"),
+    "vai_c_xir -x good.xmodel -a good.txt -o out": (1, "arch.json 'good.txt' cannot be read"),
+    "vai_c_xir -x good.xmodel -a good.xmodel -o out": (1, "arch.json 'good.xmodel' cannot be read"),
+    "vai_c_xir -x good.xmodel -a B64 -o good.txt": (1, "good.txt cannot be made: File exists"),
+    "vai_c_xir -x good.xmodel -a B64 -o out -e good.txt": (1, "options are 'good.txt', but must"),
+    "vaitrace -c good.xmodel true": (1, "good.xmodel is no JSON"),
+    "vaitrace --txt -o . true": (1, ". cannot be written: it is a directory"),
+    "vaitrace --perfetto good.txt/x true": (1, "good.txt/x cannot be written: Not a directory"),
+    "vaitrace good.xmodel": (1, "'good.xmodel' is not found, or cannot be run"),
+    "xdputil xmodel good.xmodel -t .": (1, ". cannot be written: it is a directory"),
+    "xdputil xmodel good.xmodel -p good.xmodel": (1, "it is the input good.xmodel"),
+    "xdputil xmodel good.xmodel -b good.txt": (1, "good.txt is no folder"),
+    "xdputil run good.xmodel good.txt": (1, "good.txt has 5 bytes, but tensor 'x'"),
+    "xdputil run good.xmodel good.xmodel": (1, "bytes, but tensor 'x' [1, 2, 3, 4] xint8 has 24"),
+    "xdputil comp_float good.bin good.txt": (1, "good.txt has 5 bytes, which are no float32"),
+    "xdputil query --target good.txt": (1, "arch.json 'good.txt' cannot be read"),
+}
+"""Files of another kind than an option takes: the exit code and what is said."""
 NO_FILES = {"opendpu targets", "xdputil mem", "xdputil query", "xdputil status"}
 
 CONTENTS: dict[str, bytes | None] = {
@@ -100,6 +120,7 @@ def folder(copy_graph, tmp_path, monkeypatch):
     np.savez("good.npz", x=np.zeros((1, 1, 2, 2), np.float32), y=np.zeros(1))
     pathlib.Path("good.py").write_text("import torch\nnet = lambda: torch.nn.Conv2d(1, 1, 1)\n")
     pathlib.Path("good.bin").write_bytes(bytes(24))
+    pathlib.Path("good.txt").write_text("text\n")
     pathlib.Path("good.png").write_bytes(b"")
     return tmp_path
 
@@ -139,3 +160,14 @@ def test_a_file_that_is_something_else(name, content, folder):
         path.write_bytes(data)
     line = refused(name, folder)
     assert ": error: " in line and "bad" in line
+
+
+@pytest.mark.parametrize("line", KINDS)
+def test_a_file_of_another_kind_for_each_option(line, folder):
+    name, *words = line.split()
+    before = sorted(folder.rglob("*"))
+    code, said = KINDS[line]
+    found = CliRunner().invoke(APPS[name], words)
+    assert (found.exit_code, sorted(folder.rglob("*"))) == (code, before), found.output
+    assert isinstance(found.exception, SystemExit)
+    assert said in found.stderr and (code == 2 or len(found.stderr.splitlines()) == 1)

@@ -9,7 +9,9 @@ import subprocess
 import sys
 
 import pytest
+from typer.testing import CliRunner
 
+import vaitrace.main
 from opendpu_arch.target import Target
 
 PROGRAM = """
@@ -59,7 +61,8 @@ def trace(
 
 
 def test_a_table_of_subgraphs(folder):
-    result = trace(folder, "-p", "--txt", code=3)
+    """It is what is given where both summaries are asked for, as in AMD's."""
+    result = trace(folder, "-p", "--json_summary", "--txt", code=3)
     assert result.returncode == 3, result.stderr
     lines = result.stdout.splitlines()
     titles = [title.strip() for title in lines[2].split("|")]
@@ -68,7 +71,8 @@ def test_a_table_of_subgraphs(folder):
     values = [value.strip() for value in lines[4].split("|")]
     assert values[:4] == [Target.from_name("B64").name, "1", "subgraph_y", "0.001"]
     assert float(values[4]) > 0 and float(values[5]) == 0
-    assert result.stderr == ""
+    (said,) = result.stderr.splitlines()
+    assert said == "vaitrace: warning: --json_summary has no effect beside --txt_summary"
 
 
 def test_json_in_a_file(folder):
@@ -146,8 +150,13 @@ def test_only_the_first_seconds_are_traced(folder):
     assert json.loads(result.stdout)["dpu"]["profiling"] == {}
 
 
-def test_bypass_and_verbose(folder):
-    result = trace(folder, "-p", "-b", "-v", "--txt", code=5)
+def test_the_version_and_no_program():
+    result = CliRunner().invoke(vaitrace.main.app, ["-v", "./no-such-program"])
+    assert (result.exit_code, result.output.split()[0]) == (0, "opendpu")
+
+
+def test_bypass_and_debug(folder):
+    result = trace(folder, "-p", "-b", "-d", "--txt", code=5)
     assert result.returncode == 5
     assert result.stdout == ""
     assert result.stderr.startswith("vaitrace: running ")

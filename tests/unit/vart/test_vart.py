@@ -25,6 +25,7 @@ from opendpu_arch.errors import (
     UnsupportedError,
 )
 from opendpu_arch.target import Target
+from vart.bridge import BridgedRunner
 
 
 def copying_subgraph() -> xir.Subgraph:
@@ -91,7 +92,7 @@ VALUES = np.array([-128, -1, 5, 127], np.int8).reshape(1, 1, 1, 4)
 def test_every_mode_runs(mode, monkeypatch):
     monkeypatch.setenv("OPENDPU_DEVICE", "iss")
     runner = vart.Runner.create_runner(copying_subgraph(), mode)
-    assert [t.name for t in runner.get_input_tensors()] == ["up"]
+    assert [t.name for t in runner.get_input_tensors()] == ["x"]
     assert [t.name for t in runner.get_output_tensors()] == ["down"]
     assert runner.get_tensor_format() is vart.Runner.TensorFormat.NHWC
     output = np.empty_like(VALUES)
@@ -113,10 +114,13 @@ def test_the_device_is_an_argument_or_the_environments(monkeypatch):
         vart.Runner.create_runner(copying_subgraph(), "run", device="iss", target="B512")
 
 
-@pytest.mark.parametrize("mode", ["run", "ref"])
-def test_root_of_a_graph_runs_as_a_whole(mode):
-    """Tensors are those of the graph, with the CPU's ops behind the DPU's."""
+@pytest.mark.parametrize(("mode", "device"), [("run", ""), ("ref", ""), ("run", "graph")])
+def test_root_of_a_graph_runs_as_a_whole(mode, device):
+    """Tensors are those of the graph, with the CPU's ops behind the DPU's; AMD's tools mark it."""
     root = copying_subgraph().get_graph().get_root_subgraph()
+    if device:
+        root.set_attr("device", device)
+        root.set_attr("runner", {"run": "libvitis_ai_library-graph_runner.so.3"})
     runner = vart.RunnerExt.create_runner(root, mode)
     inputs, outputs = runner.get_inputs(), runner.get_outputs()
     assert [buffer.get_tensor().name for buffer in (*inputs, *outputs)] == ["x", "relu"]
@@ -149,7 +153,7 @@ def test_the_runner_owns_buffers():
     runner = vart.RunnerExt.create_runner(copying_subgraph(), "run", device="iss")
     assert isinstance(runner, vart.RunnerExt)
     (given,), (result,) = runner.get_inputs(), runner.get_outputs()
-    assert given.get_tensor().name == "up"
+    assert given.get_tensor().name == "x"
     assert given.get_tensor().get_attr("fix_point") == 3
     view = np.array(given, copy=False)
     assert type(view) is np.ndarray
@@ -258,6 +262,11 @@ def test_bytes_are_inputs_but_not_outputs():
     output = np.zeros_like(VALUES)
     runner.wait(runner.execute_async([VALUES.tobytes()], [output]))
     assert (output == VALUES).all()
+    with pytest.warns(PendingDeprecationWarning):
+        matrix = np.matrix(-VALUES.reshape(2, 2))  # which cannot have four dimensions
+    with pytest.warns(UserWarning, match="its first 4 elements are used"):
+        runner.wait(runner.execute_async([matrix], [output]))
+    assert (output == -VALUES).all()
     with pytest.raises(TensorError, match="output 'down' is read-only, but must be writeable"):
         runner.execute_async([VALUES], [bytes(4)])
 
@@ -265,7 +274,7 @@ def test_bytes_are_inputs_but_not_outputs():
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ([1, 2, 3, 4], "input 'up' is a list, but must be an array or have the buffer protocol"),
+        ([1, 2, 3, 4], "input 'x' is a list, but must be an array or have the buffer protocol"),
         (bytes(3), r"has shape \(3,\), but must be \(1, 1, 1, 4\)"),
         (np.zeros((3, 1), np.int8), r"has shape \(3, 1\), but must be \(1, 1, 1, 4\)"),
         (array.array("i", [1]), "has dtype int32, but must be int8 or float32"),
@@ -283,7 +292,7 @@ def test_of_other_shapes_and_longer_buffers_the_first_elements_are_used(shape):
     runner = vart.Runner.create_runner(copying_subgraph(), "run", device="iss")
     given, wanted = np.full(shape, 7, np.int8), np.full(shape, 9, np.int8)
     given.reshape(-1)[:4] = VALUES.ravel()
-    told = rf"input 'up' has shape {re.escape(str(shape))}; its first 4 elements are used as \(1, 1"
+    told = rf"input 'x' has shape {re.escape(str(shape))}; its first 4 elements are used as \(1, 1"
     with pytest.warns(UserWarning, match=told) as caught:
         runner.wait(runner.execute_async([given], [np.zeros_like(VALUES)]))
     assert caught[0].filename == __file__
@@ -297,7 +306,7 @@ def test_of_transposed_arrays_the_memory_counts():
     runner = vart.Runner.create_runner(copying_subgraph(), "run", device="iss")
     given, wanted = VALUES.reshape(2, 2).T[None], np.zeros((2, 2), np.int8).T
     output = np.zeros_like(VALUES)
-    with pytest.warns(UserWarning, match="input 'up' has transposed axes; its elements are used"):
+    with pytest.warns(UserWarning, match="input 'x' has transposed axes; its elements are used"):
         runner.wait(runner.execute_async([given], [output]))
     assert (output == VALUES).all()
     with pytest.warns(UserWarning, match="output 'down' has transposed axes"):
@@ -312,7 +321,7 @@ def test_an_array_is_the_list_of_what_its_first_axis_holds():
     assert (output == VALUES).all()
     with pytest.raises(TensorError, match="inputs are a ndarray, but must be a list of arrays"):
         runner.execute_async(np.zeros((2, 1, 1, 4), np.int8), [output])
-    with pytest.raises(TensorError, match=r"input 'up' has shape \(\), but must be"):
+    with pytest.raises(TensorError, match=r"input 'x' has shape \(\), but must be"):
         runner.execute_async(np.zeros(1, np.int8), [output])
 
 
@@ -327,6 +336,24 @@ def test_a_timeout_is_in_milliseconds():
         runner.wait(job, 20)
     gate.set()
     assert runner.wait(job) == 0
+
+
+def test_no_time_at_all_is_no_limit_in_cpp_either():
+    """AMD's runners know no timeout: who gives 0 finds the outputs, and may free them."""
+    import threading
+
+    def slow(_job):
+        started.set()
+        gate.wait(20)
+
+    gate, started = threading.Event(), threading.Event()
+    runner = vart.RunnerExt.create_runner(copying_subgraph(), "run", device=Recorder(slow))
+    bridged = BridgedRunner(runner)
+    memory = memoryview(bytearray(4))
+    job = bridged.execute_async([("x", "XINT8", memory)], [("down", "XINT8", memory)])
+    assert started.wait(20)
+    threading.Timer(0.1, gate.set).start()
+    assert bridged.wait(job, 0) == 0
 
 
 def test_the_environment_limits_waiting(monkeypatch):

@@ -137,7 +137,7 @@ def test_run_a_subgraph_and_the_graph(model, image, tmp_path):
     for arguments in ((), ("-i", 1, "-r", "sim")):
         result = call("run", model, *arguments, "in.bin")
         assert result.exit_code == 0, result.output
-        assert "fillin x_upload from in.bin" in result.stdout
+        assert "fillin x from in.bin" in result.stdout
         assert "dump output to 0.y.bin" in result.stdout
         assert (tmp_path / "0.y.bin").read_bytes() == image.tobytes()
         (tmp_path / "0.y.bin").unlink()
@@ -147,11 +147,9 @@ def test_run_a_subgraph_and_the_graph(model, image, tmp_path):
 
 def test_run_refuses_wrong_inputs(model, tmp_path):
     (tmp_path / "in.bin").write_bytes(b"123")
-    assert "in.bin has 3 bytes, but tensor 'x_upload' [1, 2, 3, 4]" in refused(
-        "run", model, "in.bin"
-    )
-    assert "fail to read! filename=none.bin;tensor=x_upload" in refused("run", model, "none.bin")
-    assert "2 files given, but the inputs are x_upload" in refused("run", model, "in.bin", "in.bin")
+    assert "in.bin has 3 bytes, but tensor 'x' [1, 2, 3, 4]" in refused("run", model, "in.bin")
+    assert "fail to read! filename=none.bin;tensor=x" in refused("run", model, "none.bin")
+    assert "2 files given, but the inputs are x" in refused("run", model, "in.bin", "in.bin")
     assert "subgraph 7 was asked for" in refused("run", model, "-i", 7, "in.bin")
     assert not list(tmp_path.glob("0.*"))
 

@@ -188,3 +188,27 @@ def test_a_graph_without_ops(tmp_path):
     found = xir.Graph.deserialize(str(tmp_path / "empty.xmodel"))
     assert (found.get_name(), found.get_ops()) == ("none yet", [])
     assert not found.get_root_subgraph().get_children()
+
+
+@pytest.mark.parametrize(
+    ("where", "key", "value", "kind", "message"),
+    [
+        ("tensor", "fix_point", 1.5, "double", "is of type double, but must be int32 or uint32 or"),
+        ("tensor", "ddr_addr", 1 << 40, "int64", "is 1099511627776, but must fit 32 bits"),
+        ("tensor", "stride", ["a"], "string_vec", "is of type string_vec, but must be int32_vec"),
+        ("subgraph", "mc_code", True, "bool", "is of type bool, but must be bytes"),
+        ("subgraph", "dpu_fingerprint", "B64", "string", "is of type string, but must be int32"),
+        ("subgraph", "reg_id_to_parameter_value", "", "string", "is of type string, but mus"),
+        ("graph", "return_ops", 1, "int32", "is of type int32, but must be string_vec"),
+    ],
+)
+def test_attributes_that_programs_rely_on_have_their_types(where, key, value, kind, message):
+    """Found by fuzzing: they are looked at far from where the file is read."""
+    graph = sample()
+    owners = {
+        "tensor": graph.get_op("relu").get_output_tensor(), "graph": graph,
+        "subgraph": graph.get_root_subgraph().get_children()[0],
+    }  # fmt: skip
+    owners[where].set_attr(key, value, kind)
+    with pytest.raises(ModelFormatError, match=f"corrupt: .* attribute '{key}' {message}"):
+        xir.Graph.from_bytes(graph.to_bytes())

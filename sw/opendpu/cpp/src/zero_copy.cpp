@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <stdexcept>
+#include <utility>
 
 #include "vart/assistant/xrt_bo_tensor_buffer.hpp"
 #include "vart/runner_helper.hpp"
@@ -18,19 +19,22 @@ using Tensors = std::vector<const xir::Tensor*>;
 constexpr const char* NAMES[] = {"INVALID",     "CONST",            "DATA_LOCAL",
                                  "DATA_GLOBAL", "DATA_LOCAL_INPUT", "DATA_LOCAL_OUTPUT"};
 
-// The tensors that have the places of inputs: those of the uploads behind them.
+// The tensors that have the places of inputs: those of the uploads behind them, in the order of
+// the inputs' names, as runners have them.
 Tensors inputs_in_memory(const xir::Subgraph* subgraph) {
-  Tensors made;
   if (!subgraph) throw std::invalid_argument("the subgraph is a null pointer");
+  std::vector<std::pair<std::string, const xir::Tensor*>> found;
   for (const auto* op : subgraph->topological_sort()) {
-    if (op->get_type() == "upload") made.push_back(op->get_output_tensor());
+    if (op->get_type() != "upload") continue;
+    found.emplace_back(op->get_input_tensor("input")->get_name(), op->get_output_tensor());
   }
   for (const auto* tensor : subgraph->get_sorted_input_tensors()) {
-    if (tensor->has_attr("reg_id")) made.push_back(tensor);
+    if (tensor->has_attr("reg_id")) found.emplace_back(tensor->get_name(), tensor);
   }
-  std::sort(made.begin(), made.end(), [](const xir::Tensor* a, const xir::Tensor* b) {
-    return a->get_name() < b->get_name();
-  });
+  std::stable_sort(found.begin(), found.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  Tensors made;
+  for (const auto& [name, tensor] : found) made.push_back(tensor);
   return made;
 }
 

@@ -54,5 +54,5 @@ def test_png_without_pillow(monkeypatch: pytest.MonkeyPatch) -> None:
         return real(name, *rest, **more)
 
     monkeypatch.setattr(builtins, "__import__", refusing)
-    with pytest.raises(ToolError, match=r"needs the package Pillow.*opendpu\[png\].*\.svg"):
+    with pytest.raises(ToolError, match=r"needs the package Pillow.*pip install pillow.*\.svg"):
         drawn().png()

@@ -246,6 +246,12 @@ def test_a_quantizer_behind_an_unknown_operator(save):
     refused(path, UnsupportedError, "No Op registered for QuanpizeLinear")
 
 
+def test_a_quantizer_that_reads_nothing(save):
+    """Found by fuzzing: its result has the shape of its first input."""
+    path = save([node("QuantizeLinear", [], ["y"], name="q")], {"x": X}, {"y": None}, opset=9)
+    refused(path, UnsupportedError, "onnxruntime does not compute 'q'")
+
+
 def test_missing_weights(save):
     path = save([node("Conv", ["x", "w"], ["y"], name="c")], {"x": X}, {"y": None})
     refused(path, ModelFormatError, "node 'c' (Conv) reads 'w', which is neither an input")

@@ -63,6 +63,14 @@ def test_the_suffix_decides_where_there_is_no_content(name, wanted):
     assert format_of(name) is wanted
 
 
+def test_arrays_are_no_model(tmp_path):
+    """Who gives them in the model's place is not told of PyTorch, whose files are archives, too."""
+    with pytest.raises(
+        ModelFormatError, match=r"in\.npz holds arrays of NumPy, but must be a model"
+    ):
+        format_of(archive(tmp_path / "in.npz", "x.npy", "y.npy"))
+
+
 def test_a_missing_extra_is_named(tmp_path, monkeypatch):
     for module in [name for name in sys.modules if name.startswith("opendpu.frontend.tensorflow.")]:
         if module.rpartition(".")[2] in ("runtime", "keras_model", "saved_model"):

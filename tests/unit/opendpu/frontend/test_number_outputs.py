@@ -4,7 +4,7 @@
 import numpy as np
 import onnxruntime
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, ValueInfoProto, helper, numpy_helper
 
 from opendpu.frontend import load_onnx
 from opendpu.frontend.number_outputs import with_number_outputs
@@ -123,3 +123,11 @@ def test_a_model_of_numbers_is_returned_as_it_is():
     made = model([], [floats("scores")])
     assert with_number_outputs(made)[0] is made
     assert read(made).notes == []
+
+
+def test_a_name_that_comes_twice_as_two_things():
+    """Found by fuzzing: what it is was asked of the one that does not say it."""
+    nodes, *_ = CASES["text"]
+    made, (note,) = with_number_outputs(model(nodes, [text("y"), ValueInfoProto(name="y")]))
+    assert [item.name for item in made.graph.output] == ["y"]
+    assert note.startswith("output 'y' is text in the file")

@@ -68,6 +68,22 @@ def test_quantized_file_of_amd(models):
     np.testing.assert_array_equal(scaled, np.rint(scaled))
 
 
+@pytest.mark.parametrize(("bits", "point"), [(-3, 2), (0, 2), (65, 2), (8, 1 << 30), (8, -2000)])
+def test_bits_that_no_number_has_are_refused(bits, point):
+    tensor = xir.Tensor("t", [1], "XINT8").set_attr("bit_width", bits).set_attr("fix_point", point)
+    with pytest.raises(GraphError, match=f"bit_width is {bits} and fix_point {point}, but must be"):
+        quantization_of(tensor)
+
+
+@pytest.mark.parametrize("bits", [8.5, [8], "8"])
+def test_bits_that_are_no_number_are_refused(bits):
+    tensor = xir.Tensor("t", [1], "XINT8").set_attr("bit_width", bits)
+    with pytest.raises(
+        GraphError, match=r"attribute 'bit_width' is .*, but must be a whole number"
+    ):
+        quantization_of(tensor)
+
+
 def test_an_unknown_rounding_is_refused():
     graph = xir.Graph("g")
     head = graph.create_op("x", "data", {"shape": [1, 2], "data_type": "FLOAT32"})

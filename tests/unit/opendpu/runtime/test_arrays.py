@@ -41,14 +41,14 @@ def good() -> np.ndarray:
 @pytest.mark.parametrize(
     ("array", "message"),
     [
-        (good().astype(np.uint8), "'x_upload' has dtype uint8, but must be int8 or float32"),
-        (good().astype(np.float64), "'x_upload' has dtype float64, but must be int8 or float32"),
+        (good().astype(np.uint8), "'x' has dtype uint8, but must be int8 or float32"),
+        (good().astype(np.float64), "'x' has dtype float64, but must be int8 or float32"),
         (good()[0], r"has shape \(2, 3, 4\), but must be \(1, 2, 3, 4\)"),
         (good().reshape(1, 3, 2, 4), r"has shape \(1, 3, 2, 4\)"),
         (np.zeros((1, 2, 4, 3), np.int8).swapaxes(2, 3), "must be C-contiguous; use numpy.asc"),
         (
             [[1]],
-            "'x_upload' is a list, but must be an array or have the buffer protocol, __dlpack__",
+            "'x' is a list, but must be an array or have the buffer protocol, __dlpack__",
         ),
     ],
 )
@@ -61,11 +61,11 @@ def test_wrong_inputs(runner, array, message, by_name):
 @pytest.mark.parametrize(
     ("inputs", "message"),
     [
-        ([], "0 inputs given, but must be 1: x_upload"),
-        ([good(), good()], "2 inputs given, but must be 1: x_upload"),
-        ({}, "input 'x_upload' is missing; needed: x_upload"),
-        ({"x": good(), "foo": good()}, "unknown input 'foo'; needed: x_upload"),
-        ({"x": good(), "x_upload": good()}, "unknown input 'x'; needed: x_upload"),
+        ([], "0 inputs given, but must be 1: x"),
+        ([good(), good()], "2 inputs given, but must be 1: x"),
+        ({}, "input 'x' is missing; needed: x"),
+        ({"x": good(), "foo": good()}, "unknown input 'foo'; needed: x"),
+        ({"x": good(), "x_upload": good()}, "unknown input 'x_upload'; needed: x"),
         (good(), "inputs are a ndarray, but must be a list of arrays or a dict by name"),
         (3, "inputs are a int, but must be a list"),
     ],
@@ -87,14 +87,14 @@ def test_wrong_outputs(runner):
 
 def test_float_without_fix_point(runner):
     runner.get_input_tensors()[0].remove_attr("fix_point")
-    with pytest.raises(TensorError, match="'x_upload' has no fix_point, so float32 cannot be conv"):
+    with pytest.raises(TensorError, match="'x' has no fix_point, so float32 cannot be conv"):
         runner.execute_async([good().astype(np.float32)], [good()])
 
 
 def test_float_that_is_not_finite(runner):
     values = good().astype(np.float32)
     values[0, 0, 0, 0] = np.nan
-    with pytest.raises(TensorError, match="input 'x_upload': float32 values are not all finite"):
+    with pytest.raises(TensorError, match="input 'x': float32 values are not all finite"):
         runner.execute_async([values], [good()])
 
 

@@ -60,7 +60,7 @@ def test_what_is_in_memory_is_dumped(copy_subgraph, fake_device, image, switched
     switched("DUMP")
     Runner(copy_subgraph, device=fake_device).run([image])
     assert dumped() == {
-        "subgraph_y/input/0.x_upload.bin": image.tobytes(),
+        "subgraph_y/input/0.x.bin": image.tobytes(),
         "subgraph_y/internal/0.y_inner.bin": image.tobytes(),
         "subgraph_y/output/0.y.bin": image.tobytes(),
     }
@@ -76,7 +76,7 @@ def test_layer_by_layer(copy_subgraph, image, switched, capsys):
         "in/output/0.x_upload.bin": image.tobytes(),
         "l_1/input/0.x_upload.bin": image.tobytes(),
         "l_1/internal/0.y_inner.bin": image.tobytes(),
-        "subgraph_y/input/0.x_upload.bin": image.tobytes(),
+        "subgraph_y/input/0.x.bin": image.tobytes(),
         "subgraph_y/output/0.y.bin": image.tobytes(),
     }
     assert "gives other results" not in capsys.readouterr().err
@@ -96,7 +96,7 @@ def test_golden_files(copy_subgraph, fake_device, image, switched, tmp_path, cap
     Runner(copy_subgraph, device=fake_device).run([image])
     lines = capsys.readouterr().err.splitlines()
     success, missing, failed = lines
-    assert success.startswith("XLNX_GOLDEN_DIR: compare data success !layer_name x_upload ")
+    assert success.startswith("XLNX_GOLDEN_DIR: compare data success !layer_name x ")
     assert missing.startswith("XLNX_GOLDEN_DIR: compare data fail ! golden file is not exist : ")
     assert "layer_name y_inner" in missing
     assert failed.startswith("XLNX_GOLDEN_DIR: compare data fail ! layer_name y ")
@@ -109,9 +109,9 @@ def test_inputs_from_golden_files(copy_subgraph, fake_device, image, switched, t
     switched("UPLOAD", golden=tmp_path)
     runner = Runner(copy_subgraph, device=fake_device)
     np.testing.assert_array_equal(runner.run([image])["y"], image + 1)
-    assert "upload data success ! layer_name x_upload" in capsys.readouterr().err
+    assert "upload data success ! layer_name x" in capsys.readouterr().err
     (tmp_path / "x_upload.bin").write_bytes(b"short")
-    with pytest.raises(TensorError, match=r"has 5 bytes, but input 'x_upload' has 24") as caught:
+    with pytest.raises(TensorError, match=r"has 5 bytes, but input 'x' has 24") as caught:
         runner.run([image])
     assert caught.value.code == "VART_SIZE_MISMATCH"
     (tmp_path / "x_upload.bin").unlink()

@@ -82,7 +82,18 @@ def test_arrays_of_numpy_come_back(tmp_path, array):
     assert found.dtype == array.dtype
     assert found.shape == array.shape
     assert (found == array).all()
-    assert found.flags.writeable
+    assert found.flags.writeable and found.flags.c_contiguous
+
+
+def test_an_array_that_comes_twice(tmp_path):
+    with zipfile.ZipFile(tmp_path / "in.npz", "w") as archive:
+        for name in "x.npy", "x":
+            with archive.open(name, "w") as member:
+                np.save(member, np.zeros(2))
+    with pytest.raises(
+        TensorError, match=r"in\.npz cannot be read as \.npz: it holds array 'x' twi"
+    ):
+        npz.read(tmp_path / "in.npz")
 
 
 def test_a_failed_write_leaves_nothing(tmp_path, monkeypatch):

@@ -16,12 +16,40 @@ def test_ports_and_segments(copy_subgraph):
     assert program.constants == {0: b"\1\2\3\0"}
     assert program.sizes == {1: 16, 2: 64, 3: 64}
     (given,), (result,) = program.inputs, program.outputs
-    assert (given.name, given.aliases, given.reg_id) == ("x_upload", ("x",), 2)
+    assert (given.name, given.aliases, given.reg_id) == ("x", ("x_upload",), 2)
     assert (result.name, result.aliases, result.reg_id) == ("y", ("y_inner",), 3)
     assert given.strides == (32, 16, 4, 1)
     assert given.extent == 8 + 16 + 12
     view = given.view(np.arange(64, dtype=np.uint8))
     assert view[0, :, :, 0].tolist() == [[8, 12, 16], [24, 28, 32]]
+
+
+def test_inputs_are_those_in_front_of_uploads(copy_graph, copy_subgraph):
+    """By their names, as AMD's: those of uploads may have another order (``_`` is before ``u``)."""
+    fixed = {"shape": [1, 2, 3, 4], "data_type": "XINT8"}
+    second, upload = copy_graph.get_op("x"), copy_graph.get_op("x_upload")
+    first = copy_graph.create_op("x_0", "data-fix", fixed, subgraph=None)
+    more = copy_graph.create_op("x_0_upload", "upload", {}, {"input": [first]}, copy_subgraph)
+    first.get_output_tensor().set_attrs({**second.get_output_tensor().get_attrs(), "fix_point": 7})
+    more.get_output_tensor().set_attrs(upload.get_output_tensor()).set_attr("ddr_addr", 36)
+    one, other = Program.from_subgraph(copy_subgraph).inputs
+    assert [(port.name, port.inner) for port in (one, other)] == [
+        ("x", "x_upload"), ("x_0", "x_0_upload"),
+    ]  # fmt: skip
+    told = other.tensor.get_attrs()
+    assert (told["fix_point"], told["reg_id"], told["ddr_addr"], told["location"]) == (7, 2, 36, 1)
+    assert "reg_id" not in first.get_output_tensor().get_attrs()
+
+
+def test_a_tensor_that_is_uploaded_twice_is_two_inputs(copy_graph, copy_subgraph):
+    upload = copy_graph.get_op("x_upload")
+    source = copy_graph.get_op("x")
+    more = copy_graph.create_op("x_upload_1", "upload", {}, {"input": [source]}, copy_subgraph)
+    more.get_output_tensor().set_attrs(upload.get_output_tensor())
+    ports = Program.from_subgraph(copy_subgraph).inputs
+    assert [(port.name, port.aliases) for port in ports] == [
+        ("x_upload", ("x",)), ("x_upload_1", ("x",)),
+    ]  # fmt: skip
 
 
 def test_dense_without_stride(copy_subgraph):
@@ -33,9 +61,9 @@ def test_dense_without_stride(copy_subgraph):
 def test_amds_ports(models):
     graph = xir.Graph.deserialize(models / "amd_compiled/tf2_custom_op.xmodel")
     first, second = (Program.from_subgraph(s) for s in dpu_subgraphs(graph))
-    assert [port.name for port in first.inputs] == ["quant_input_1_upload_0"]
+    assert [port.name for port in first.inputs] == ["quant_input_1"]
     assert [port.name for port in first.outputs] == ["quant_max_pooling2d_1_fix"]
-    assert [port.name for port in second.inputs] == ["quant_custom_layer_upload_0"]
+    assert [port.name for port in second.inputs] == ["quant_custom_layer"]
     assert [port.name for port in second.outputs] == ["quant_dense_sigmoid_sigmoid_fix"]
     assert len(first.constants[0]) == 122880
 
@@ -95,7 +123,7 @@ def test_wrong_attributes(copy_subgraph, key, value, kind, message):
 @pytest.mark.parametrize(
     ("key", "value", "error", "message"),
     [
-        ("ddr_addr", 40, AddressError, r"tensor 'x_upload' is at 40\.\.68 of REG_2, which has 64"),
+        ("ddr_addr", 40, AddressError, r"tensor 'x' is at 40\.\.68 of REG_2, which has 64"),
         ("ddr_addr", -1, AddressError, r"is at -1\.\."),
         ("reg_id", 5, AddressError, "of REG_5, which has 0 bytes"),
         ("stride", [1, 1], ModelFormatError, r"has stride \[1, 1\] for dimensions \[1, 2, 3, 4\]"),

@@ -66,7 +66,7 @@ template <typename T, typename Calculate>
 vart_op_imp_t implementation(Calculate) {
   vart_op_imp_t made;
   made.init = [](const xir_op_t op, xir_attrs_t attrs) -> void* {
-    return new T(static_cast<const xir::Op*>(op), static_cast<xir::Attrs*>(attrs));
+    return new T(static_cast<xir::Op*>(op), static_cast<xir::Attrs*>(attrs));
   };
   made.cleanup = [](void* self) { delete static_cast<T*>(self); };
   made.calculate = [](void* self, vart_op_imp_input_t inputs[], std::size_t count,

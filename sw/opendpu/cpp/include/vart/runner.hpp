@@ -47,7 +47,7 @@ class Runner : public BaseRunner<const std::vector<TensorBuffer*>&> {
   std::pair<std::uint32_t, int> execute_async(const std::vector<TensorBuffer*>& input,
                                               const std::vector<TensorBuffer*>& output) override = 0;
   // Waits for a job, or for the one that waits longest where the number is negative; returns 0.
-  // What makes a job fail, and a timeout (milliseconds; a negative one is none), is told on stderr,
+  // What makes a job fail, and a timeout (milliseconds; none if not positive), is told on stderr,
   // and the result is not 0.
   int wait(int jobid, int timeout = -1) override = 0;
   virtual TensorFormat get_tensor_format() { return TensorFormat::NHWC; }
