@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 
 import onnx
 
+from opendpu.frontend.last_numbers import behind_numbers
 from opendpu.frontend.model_file import operator_name, reads
 from opendpu.frontend.opsets import import_own
 
@@ -106,26 +107,16 @@ def _last_numbers(
     producers: Mapping[str, onnx.NodeProto],
     given: set[str],
 ) -> list[str]:
-    """Return the tensors of numbers behind which a value is no number.
+    """Return the computed tensors of numbers behind which a value is no number.
 
     Nothing if there are none, or one of the values is none from the start.
     """
-    borders: dict[str, None] = {}
-    behind: set[str] = set()
-    open_values = [name]
-    while open_values:
-        one = open_values.pop()
-        if one in behind or one in borders:
-            continue
-        if one != name and is_numbers(types.get(one, onnx.TypeProto())):
-            if one not in given:
-                borders[one] = None
-            continue
-        if one not in producers:
-            return []
-        behind.add(one)
-        open_values += reversed(reads(producers[one]))
-    return list(borders)
+    found = behind_numbers(
+        [name], producers, lambda one: is_numbers(types.get(one, onnx.TypeProto()))
+    )
+    if not producers.keys() >= set(found.others):
+        return []
+    return [one for one in found.last if one not in given]
 
 
 def _value(name: str, types: Mapping[str, onnx.TypeProto]) -> onnx.ValueInfoProto:

@@ -14,6 +14,7 @@ import onnx
 import onnxruntime
 from onnx import TensorProto, helper
 
+from opendpu.frontend.last_numbers import behind_numbers
 from opendpu.frontend.model_file import reads
 from opendpu.onnxruntime.port import is_numbers, kind_of
 from opendpu_arch.errors import ModelFormatError
@@ -104,15 +105,11 @@ class _Places:
 
     def _leading_to_outputs(self) -> set[int]:
         """Return the nodes behind the graph's outputs that are no numbers, up to numbers."""
-        found: set[int] = set()
-        waiting = [name for name in self._outputs if name not in self._is_number]
-        while waiting:
-            number = self._made_by.get(waiting.pop())
-            if number is None or number in found or _is_constant(self._nodes[number]):
-                continue
-            found.add(number)
-            waiting += [n for n in reads(self._nodes[number]) if n not in self._is_number]
-        return found
+        ends = [name for name in self._outputs if name not in self._is_number]
+        nodes = {name: self._nodes[number] for name, number in self._made_by.items()}
+        others = behind_numbers(ends, nodes, self._is_number.__contains__).others
+        found = {self._made_by[name] for name in others if name in self._made_by}
+        return {number for number in found if not _is_constant(self._nodes[number])}
 
     def _behind(self, chosen: Collection[int]) -> set[int]:
         """Return nodes and all that their results reach."""

@@ -54,6 +54,10 @@ def test_random_models(rng: np.random.Generator) -> None:
     check_seeds(rng, 12)
 
 
+def test_input_that_only_the_cpu_reads() -> None:
+    check_seed(164927067)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(10))
 def test_many_random_models(rng: np.random.Generator, part: int) -> None:
