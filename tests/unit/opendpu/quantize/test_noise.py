@@ -61,13 +61,13 @@ def test_correction_gives_what_the_corrected_graph_does(corrected):
     placement = place(graph, config)
     groups, specs = placement.groups, placement.specs
     add_biases(graph, groups.results)
-    silent, seen = Progress(lambda text: None), []
+    silent = Progress(lambda text: None)
     observed = observe(
         graph, groups, specs.results, given, layers=list(groups.results), mean_samples=5, batch=2,
-        progress=silent, ends=["c"], see=lambda results: seen.append(results["c"]),
+        progress=silent, ends=["c"],
     )  # fmt: skip
     (wanted,) = Session(graph, keep=["c"], batched=True).run(given.stacked(0, 5)).values()
-    np.testing.assert_allclose(np.concatenate(seen), wanted, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(np.concatenate(observed.results["c"]), wanted, rtol=1e-5, atol=1e-5)
     made = insert(graph, deployable_scales(graph, groups, specs, observed))
     ends = [*made.outputs, fix_name("ar")]
     means = observed.means if corrected else {}
