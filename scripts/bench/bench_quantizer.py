@@ -173,6 +173,7 @@ SUBJECTS: Mapping[str, Subject] = {
     "nudenet": packaged("nudenet", "photographs, 0 to 1", (1, 3, 320, 320), boxes),
     "ppocr-det": packaged("ppocr-det", "scanned text, -1 to 1", (1, 3, 320, 320), text_map),
     "ppocr-rec": packaged("ppocr-rec", "lines of text, -1 to 1", (1, 3, 48, 320), classes),
+    "ppocr-cls": packaged("ppocr-cls", "lines of text, -1 to 1", (1, 3, 48, 192), classes),
 }
 
 

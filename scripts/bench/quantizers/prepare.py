@@ -24,6 +24,7 @@ def prepare(source: pathlib.Path, target: pathlib.Path, shape: Sequence[int] = (
         axis.dim_value = size
     if shape:
         del bound.graph.value_info[:]
+    _count_axes_from_the_front(bound)
     onnx.save(bound, str(target))
     quant_pre_process(str(target), str(target))
     model = onnx.load(str(target))
@@ -40,3 +41,21 @@ def prepare(source: pathlib.Path, target: pathlib.Path, shape: Sequence[int] = (
     for constant in [c for c in model.graph.initializer if c.name not in used]:
         model.graph.initializer.remove(constant)
     onnx.save(model, str(target))
+
+
+def _count_axes_from_the_front(model: onnx.ModelProto) -> None:
+    """Let concatenations say their axis from the front, in place.
+
+    onnxruntime's symbolic shape inference insists on 0 for vectors of sizes (PP-OCR's
+    classification network says -1).
+    """
+    known = onnx.shape_inference.infer_shapes(model).graph
+    ranks = {
+        value.name: len(value.type.tensor_type.shape.dim)
+        for value in (*known.value_info, *known.input, *known.output)
+        if value.type.tensor_type.HasField("shape")
+    }
+    for node in model.graph.node:
+        for attribute in node.attribute:
+            if node.op_type == "Concat" and attribute.name == "axis" and attribute.i < 0:
+                attribute.i += ranks.get(node.output[0], 0)

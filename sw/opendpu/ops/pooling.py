@@ -6,7 +6,7 @@ import math
 import numpy as np
 
 from opendpu.ir import Array, Graph, Node
-from opendpu.ops.onnx_builder import OnnxBuilder
+from opendpu.ops.onnx_builder import TO_NHWC, OnnxBuilder
 from opendpu.ops.operator import Emit, Operator, Result, register
 from opendpu.ops.window import onnx_window, whole_window
 
@@ -79,12 +79,17 @@ def reduced_window(node: Node, graph: Graph) -> tuple[int, int]:
 
 
 def reduction(op_type: str) -> Emit:
-    """Return the kernel of a reduction along axes."""
+    """Return the kernel of a reduction along axes; of feature maps in the order that they have."""
 
     def emit(builder: OnnxBuilder, node: Node) -> None:
         (source,) = node.inputs["input"]
         axes = [int(a) for a in node.attrs["axis"]]
         keep = int(bool(node.attrs["keep_dims"]))
+        if keep and builder.is_first(source):
+            moved = [TO_NHWC[axis % len(TO_NHWC)] for axis in axes]
+            made = builder.reduced(op_type, builder.channels_first(source), sorted(moved), keep)
+            builder.bind(node, made, channels_first=True)
+            return
         builder.bind(node, builder.reduced(op_type, builder.plain(source), axes, keep))
 
     return emit

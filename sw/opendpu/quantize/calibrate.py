@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """One pass of the float network over the calibration data, with an observer for every tensor."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
 
 from opendpu.ir import Array, Graph, Quantization
 from opendpu.quantize.executor import evaluate
 from opendpu.quantize.observers.channels import ChannelHistograms
 from opendpu.quantize.observers.histogram import Histogram
-from opendpu.quantize.observers.mean import Mean
+from opendpu.quantize.observers.mean import SampleMeans
 from opendpu.quantize.observers.observed import Observed
 from opendpu.quantize.placement.groups import ScaleGroups
 from opendpu.quantize.progress import Progress
@@ -27,32 +29,35 @@ def observe(
     batch: int,
     progress: Progress,
     ends: Sequence[str] = (),
-    see: Callable[[Mapping[str, Array]], None] = lambda results: None,
 ) -> Observed:
     """Compute the float network on all samples and remember what calibration needs.
 
-    ``layers`` are those whose channels' means over the first ``mean_samples`` are wanted; batches
-    of ``batch`` samples have a scale each where a specification has a statistic of them. ``see``
-    gets the results of each part of the samples, those of ``ends`` among them.
+    ``layers`` are those whose channels' means over the first ``mean_samples`` are wanted, ``ends``
+    those whose results of these are kept; batches of ``batch`` samples have a scale each where a
+    specification has a statistic of them.
     """
     computed = [name for name in groups.names if graph[name].value is None]
     watch = _Watch(graph, groups, specs)
-    means = {name: Mean() for name in layers}
+    means = {name: SampleMeans() for name in layers}
+    kept: dict[str, list[Array]] = {name: [] for name in ends}
     done = waiting = 0
     for count, results in _evaluated(
         graph, [*computed, *ends], layers, samples, mean_samples, batch
     ):
         watch.add({name: results[name] for name in computed})
-        for name in means if done < mean_samples else ():
-            means[name].add(results[name])
-        see(results)
+        if done < mean_samples:
+            for name, mean in means.items():
+                mean.add(results[name], count)
+            for name, arrays in kept.items():
+                found = results[name].copy()  # else the memory of the whole session stays
+                arrays.extend(np.split(found, count) if count > 1 else [found])
         del results  # so that the next ones take their room
         done, waiting = done + count, waiting + count
         progress.step("calibrating", done, samples.count)
         if waiting >= batch or done == samples.count:
             watch.end_batch()
             waiting = 0
-    return watch.observed({name: mean.value for name, mean in means.items()})
+    return watch.observed(means, kept)
 
 
 def _evaluated(
@@ -115,9 +120,11 @@ class _Watch:
             self._total[name].merge(self._part[name])
         self._part = {name: Histogram(name) for name in self._apart}
 
-    def observed(self, means: Mapping[str, Array]) -> Observed:
+    def observed(
+        self, means: Mapping[str, SampleMeans], kept: Mapping[str, Sequence[Array]]
+    ) -> Observed:
         """Return what was seen."""
-        return Observed(self._total, self._channels, self._batches, means)
+        return Observed(self._total, self._channels, self._batches, means, kept)
 
     def _add(self, name: str, array: Array) -> None:
         (self._part if name in self._apart else self._total)[name].add(array)

@@ -142,12 +142,10 @@ def _quality(graph: Graph, samples: Samples, config: QuantizeConfig) -> float:
         name for name in dict.fromkeys(graph.outputs)
         if graph[name].type.dtype == FLOAT32 and graph[name].value is None
     ]  # fmt: skip
-    wanted: list[dict[str, Array]] = []
     observed = observe(
         graph, groups, specs.results, samples,
         layers=list(groups.results) if config.bias_correction else [],
         mean_samples=samples.count, batch=config.batch, progress=silent, ends=ends,
-        see=lambda results: wanted.append({name: results[name] for name in ends}),
     )  # fmt: skip
     scales = free_scales if config.deployable() else deployable_scales
     try:
@@ -159,7 +157,9 @@ def _quality(graph: Graph, samples: Samples, config: QuantizeConfig) -> float:
     means = observed.means if config.bias_correction else {}
     others = [other for _, other in energies.pairs]
     found = correct_biases(made, means, samples, samples.count, silent, ends=others)
-    energies.add(_joined(wanted, ends), _joined(found, others))
+    wanted = {name: np.concatenate([one.ravel() for one in observed.results[name]])
+              for name in ends}  # fmt: skip
+    energies.add(wanted, _joined(found, others))
     ratios = energies.ratios().values()
     return float(np.mean([200.0 if ratio is None else ratio for ratio in ratios] or [0.0]))
 

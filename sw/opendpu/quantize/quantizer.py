@@ -14,6 +14,7 @@ from opendpu.quantize.config import SUBSTITUTIONS, QuantizeConfig
 from opendpu.quantize.corrected import Correction
 from opendpu.quantize.corrections.bias import add_biases, sample_count
 from opendpu.quantize.corrections.refine import refine
+from opendpu.quantize.corrections.trials import kept_ends
 from opendpu.quantize.equalization import equalize_channels
 from opendpu.quantize.finetune import finetune
 from opendpu.quantize.fitted import fitted_samples
@@ -163,9 +164,11 @@ def _quantized(
         add_biases(graph, groups.results)
     layers = list(groups.results) if config.bias_correction else []
     count = min(samples.count, sample_count(graph))
+    refines = config.refinement and not report.obstacles
     observed = observe(
         graph, groups, specs.results, samples, layers=layers, mean_samples=count,
-        batch=config.batch, progress=progress,
+        batch=config.batch, progress=progress, ends=kept_ends(graph, groups, count) if refines
+        else (),
     )  # fmt: skip
     correction = Correction(graph, samples, config, observed, progress, show)
     if report.obstacles:

@@ -44,6 +44,7 @@ class IterativePruningRunner(PruningRunner):
         gpus: Sequence[Any] | None = None,
         excludes: Excludes = None,
         forced: bool = False,
+        with_group_conv: bool = False,
         *,
         workers: int = 1,
         ray: str | None = None,
@@ -64,6 +65,8 @@ class IterativePruningRunner(PruningRunner):
             Modules, or their names, whose channels stay.
         forced
             Evaluate everything again.
+        with_group_conv
+            Taken as AMD's; grouped convolutions are pruned in any case.
         workers
             Processes that share the evaluations.
         ray

@@ -46,6 +46,8 @@ class OneStepPruningRunner(PruningRunner):
         eval_fn: Callable[..., Any] | None = None,
         eval_args: Sequence[Any] = (),
         channel_divisible: int = DIVISIBLE,
+        forced: bool = False,
+        with_group_conv: bool = False,
         *,
         seed: int = 0,
     ) -> int:
@@ -69,6 +71,8 @@ class OneStepPruningRunner(PruningRunner):
             ``eval_fn(network, *args)`` returns the score; the more the better.
         channel_divisible
             What numbers of channels are divisible by.
+        forced, with_group_conv
+            Taken as AMD's; every search begins anew, and grouped convolutions are pruned, too.
         seed
             Of what is drawn.
 

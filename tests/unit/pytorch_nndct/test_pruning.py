@@ -161,7 +161,7 @@ def test_a_specification_can_be_followed(model, data, folder):
     by_score = runner.prune(threshold=0.5, mode="slim", channel_divisible=4)
     assert all(m.out_channels % 4 == 0 for m in by_score.modules() if isinstance(m, nn.Conv2d))
     kept = get_pruning_runner(model, INPUTS, "iterative")
-    kept.ana(eval_fn, (data,), excludes=["conv2"], forced=True)
+    kept.ana(eval_fn, (data,), excludes=["conv2"], forced=True, with_group_conv=True)
     assert kept.prune(0.1, excludes=[model.conv2], mode="slim").conv2.out_channels == 16
 
 
@@ -169,7 +169,7 @@ def test_one_step_pruning(model, data, folder):
     runner = get_pruning_runner(model, INPUTS, "one_step")
     best = runner.search(
         gpus=["0"], calibration_fn=calibration_fn, calib_args=(data,), eval_fn=eval_fn,
-        eval_args=(data,), num_subnet=6, removal_ratio=0.7,
+        eval_args=(data,), num_subnet=6, removal_ratio=0.7, forced=True, with_group_conv=False,
     )  # fmt: skip
     stored = json.loads(Path(".vai/MyNet_ratio_0.7.search").read_text())
     assert stored["scores"][best] == max(stored["scores"])

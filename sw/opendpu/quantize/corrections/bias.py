@@ -10,6 +10,12 @@ from opendpu.ir import Array, Graph, Node
 from opendpu.ops.batching import ancestors, mixes_samples
 from opendpu.ops.formats import fake_quantize
 from opendpu.ops.session import Session
+from opendpu.quantize.corrections.at_once import (
+    ROOM_BYTES,
+    corrected,
+    is_possible,
+    live_elements,
+)
 from opendpu.quantize.executor import chunk_size
 from opendpu.quantize.layers import is_layer, parameters_of
 from opendpu.quantize.observers.mean import Mean
@@ -26,6 +32,9 @@ FEWEST = 32
 
 WORK = 6e10
 """What correction may take for more than these, in multiply-accumulates."""
+
+COPIES = 3
+"""Arrays of the size of a result that are there while it is rounded."""
 
 STORED_BYTES = 1 << 29
 """Size of what is kept of them between layers, as float32; limits the samples."""
@@ -47,24 +56,8 @@ def sample_count(graph: Graph) -> int:
 
     ``FEWEST`` are enough for means of channels, as every pixel counts; small networks get more.
     """
-    room = STORED_BYTES // max(1, 4 * _most_elements(graph))
+    room = STORED_BYTES // max(1, 4 * max(live_elements(graph).values(), default=0))
     return max(1, min(room, max(FEWEST, int(WORK / max(network_work(graph), 1))), SAMPLES))
-
-
-def _most_elements(graph: Graph) -> int:
-    """Return the most elements that are needed at the same time."""
-    waiting = {name: len(users) for name, users in graph.consumer_map().items()}
-    now = most = 0
-    for node in graph:
-        if node.value is not None:
-            continue
-        now += int(np.prod(node.shape))
-        most = max(most, now)
-        for name in dict.fromkeys(node.sources()):
-            waiting[name] -= 1
-            if not waiting[name] and graph[name].value is None:
-                now -= int(np.prod(graph[name].shape))
-    return most
 
 
 def correct_biases(
@@ -89,17 +82,29 @@ def correct_biases(
     layers = [name for name in means if is_layer(quantized[name])]
     batched = not mixes_samples(quantized, [*layers, *ends])
     state = _State(quantized, samples, count, batched=batched, ends=ends)
+    alone = state.count_alone(layers)
     for number, name in enumerate(layers):
         progress.step("correcting biases", number, len(layers), name)
+        if number >= alone:
+            break
         found = state.mean_of(name)
         layer = quantized[name]
         change = bias_change(quantized, layer, means[name] - found)
-        bias = quantized[layer.inputs[parameters_of(layer).bias][0]]
-        constant = quantized[bias.inputs["input"][0]] if bias.kind == "fix" else bias
+        bias, constant = _bias(quantized, layer)
         assert constant.value is not None
         constant.value = constant.value + change
         state.move(name, change, bias.name, constant.value)
+    if left := {name: means[name] for name in layers[alone:]}:
+        for name, value in state.at_once(left).items():
+            _, constant = _bias(quantized, quantized[name])
+            constant.value = value.reshape(constant.shape)
     return state.results() if ends else []
+
+
+def _bias(graph: Graph, layer: Node) -> tuple[Node, Node]:
+    """Return the bias that a layer reads, and the constant behind it."""
+    bias = graph[layer.inputs[parameters_of(layer).bias][0]]
+    return bias, graph[bias.inputs["input"][0]] if bias.kind == "fix" else bias
 
 
 @dataclasses.dataclass
@@ -128,6 +133,35 @@ class _State:
         self._done = {node.name for node in graph if node.kind == "data"}
         self._readers = graph.consumer_map()
         self._ends = list(dict.fromkeys(ends))
+
+    def count_alone(self, layers: Sequence[str]) -> int:
+        """Return how many layers are computed one by one: those before all else has room."""
+        count = sum(part.count for part in self.parts)
+        if not self.batched or len(layers) < 2 or not is_possible(self.graph, layers):
+            return len(layers)
+        small = ROOM_BYTES // (4 * COPIES * count)
+        large = {name for name, size in live_elements(self.graph).items() if size > small}
+        last = max((i for i, name in enumerate(self.graph.nodes) if name in large), default=-1)
+        place = {name: index for index, name in enumerate(self.graph.nodes)}
+        return sum(place[name] <= last for name in layers)
+
+    def at_once(self, means: Mapping[str, Array]) -> dict[str, Array]:
+        """Compute all that is left, and return the biases that give layers their means."""
+        nodes = [
+            name for name in ancestors(self.graph, [*means, *self._ends])
+            if name not in self._done and not self._is_constant(name)
+        ]  # fmt: skip
+        read = dict.fromkeys(s for n in nodes for s in self.graph[n].sources())
+        waiting = [n for n in {**read, **dict.fromkeys(self._ends)} if n in self._done]
+        given = {
+            name: np.concatenate([self._unpacked(name, p.results[name]) for p in self.parts])
+            for name in waiting
+        }
+        count = sum(part.count for part in self.parts)
+        biases, results = corrected(self.graph, nodes, means, self._ends, given)
+        self.parts = [_Part(count, {n: self._packed(n, a) for n, a in results.items()})]
+        self._done.update(nodes)
+        return biases
 
     def mean_of(self, layer: str) -> Array:
         """Return the mean of each channel of a layer's result, computing what it needs."""

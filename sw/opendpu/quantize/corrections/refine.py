@@ -18,7 +18,7 @@ from opendpu.quantize.corrections.trials import (
     usable_samples,
 )
 from opendpu.quantize.executor import evaluate
-from opendpu.quantize.observers.mean import Mean
+from opendpu.quantize.observers.mean import SampleMeans
 from opendpu.quantize.observers.observed import Observed
 from opendpu.quantize.placement.groups import ScaleGroups
 from opendpu.quantize.placement.insert import Rounded, insert, refit
@@ -69,8 +69,8 @@ def refine(
             f"refinement tried {len(plan.groups)} of {len(plan.groups) + plan.left_out} groups of "
             "tensors, those whose fix points are least certain"
         )
-    some = samples.chosen(spread(usable, plan.samples))
-    whole, few = _simulations(graph, ends, layers, some, needed)
+    chosen = spread(usable, plan.samples)
+    whole, few = _simulations(graph, ends, layers, samples, chosen, needed, observed)
     known: Rounded = {}
     templates = specs.templates()
     biases: dict[str, Points] = {}
@@ -119,39 +119,45 @@ def _is_too_fine(
 
 
 def _simulations(
-    graph: Graph, ends: list[str], layers: list[str], samples: Samples, needed: list[str]
+    graph: Graph,
+    ends: list[str],
+    layers: list[str],
+    samples: Samples,
+    numbers: list[int],
+    needed: list[str],
+    observed: Observed,
 ) -> tuple[Simulation, Simulation | None]:
     """Return what computes graphs on some samples, and on a part of them, if that is less work."""
     batched = not mixes_samples(graph, [*ends, *layers])
-    level, count, step = level_ends(graph, ends), samples.count, screened(samples.count)
-    numbers = list(range(0, count, step)) if step else []
-    wanted: dict[str, list[Array]] = {name: [] for name in ends}
-    means, few_means = ({name: Mean() for name in layers} for _ in range(2))
-    done = 0
-    for several, results in evaluate(graph, [*ends, *layers], samples, batch=count):
-        for name in ends:
-            wanted[name].extend(np.split(results[name], several) if batched else [results[name]])
-        for name, mean in means.items():
-            mean.add(results[name])
-        for number in numbers:
-            if done <= number < done + several:
-                for name, mean in few_means.items():
-                    rows = len(results[name]) // several if batched else len(results[name])
-                    start = (number - done) * rows if batched else 0
-                    mean.add(results[name][start : start + rows])
-        done += several
+    means, wanted, places = observed.layers, observed.results, numbers
+    if not set(ends) <= set(wanted) or not observed.has(numbers):
+        means, wanted = _computed(graph, ends, layers, samples.chosen(numbers), batched=batched)
+        places = list(range(len(numbers)))
+    level, step = level_ends(graph, ends), screened(len(numbers))
+    join = np.concatenate if batched else np.stack
     made: list[Simulation] = []
-    for chosen, found in ((range(count), means), (numbers, few_means)):
-        if not chosen:
-            continue
-        feed = samples if found is means else samples.chosen(chosen)
+    for part in (slice(None), *([slice(None, None, step)] if step else [])):
+        chosen, feed = places[part], samples.chosen(numbers[part])
         single = [] if batched else [feed.single(index) for index in range(feed.count)]
-        join = np.concatenate if batched else np.stack
         made.append(Simulation(
             feed.stacked(0, feed.count) if batched
             else {name: np.stack([one[name] for one in single]) for name in single[0]},
-            {name: join([arrays[number] for number in chosen]) for name, arrays in wanted.items()},
-            {name: mean.value for name, mean in found.items()}, set(needed), feed.count,
+            {name: join([wanted[name][place] for place in chosen]) for name in ends},
+            {name: means[name].over(chosen) for name in layers}, set(needed), feed.count,
             batched=batched, differences=level, like=made[0] if made else None,
         ))  # fmt: skip
     return made[0], made[1] if len(made) > 1 else None
+
+
+def _computed(
+    graph: Graph, ends: list[str], layers: list[str], samples: Samples, *, batched: bool
+) -> tuple[dict[str, SampleMeans], dict[str, list[Array]]]:
+    """Return the float network's means of layers and results, sample by sample."""
+    means = {name: SampleMeans() for name in layers}
+    wanted: dict[str, list[Array]] = {name: [] for name in ends}
+    for count, results in evaluate(graph, [*ends, *layers], samples, batch=samples.count):
+        for name, mean in means.items():
+            mean.add(results[name], count)
+        for name in ends:
+            wanted[name].extend(np.split(results[name], count) if batched else [results[name]])
+    return means, wanted

@@ -37,11 +37,16 @@ PASSED = 0.3
 MEMORY_BYTES = 1 << 29
 """Size that the results of all ops together may have; limits the samples."""
 
-WORK = 1.2e11
-"""What trying may take, in multiply-accumulates or what takes as long: a few seconds."""
+WORK = (5e10, 1.2e11)
+"""What trying may take, in multiply-accumulates or what takes as long: seconds. As much as the
+network takes on all samples, but not less and not more than this."""
 
 MOST_OPS = 200_000
 """Ops that all trials together may compute, whatever their size: some hundred microseconds each."""
+
+KEPT_BYTES = 1 << 26
+"""Size that the judged results of calibration may have to be kept, so that nothing computes them
+again."""
 
 STEPS = (-1, 1)
 """What is added to a fix point in trials."""
@@ -90,6 +95,8 @@ def plan_trials(
     network's depth.
     """
     work = _work_behind(graph, needed)
+    least, largest = WORK
+    budget = min(largest, max(least, available * max(work.values(), default=0.0)))
     computing = [name for name in needed if graph[name].value is None]
     behind = {name: len(computing) - index for index, name in enumerate(computing)}
     names = [group for group in groups.members if group in work]
@@ -97,9 +104,9 @@ def plan_trials(
             for group in names}  # fmt: skip
     size = 3 * 4 * sum(int(np.prod(graph[n].shape)) for n in needed if graph[n].value is None)
     most = max(1, min(SAMPLES, available, MEMORY_BYTES // max(1, size)))
-    affordable = int(WORK / max(1.0, _computed(SAMPLES) / SAMPLES * sum(cost.values())))
+    affordable = int(budget / max(1.0, _computed(SAMPLES) / SAMPLES * sum(cost.values())))
     count = min(most, max(FEWEST, affordable))
-    chosen, left, ops = set(), WORK / _computed(count), MOST_OPS
+    chosen, left, ops = set(), budget / _computed(count), MOST_OPS
     for group in sorted(names, key=lambda g: _certainty(groups, observed, g)):
         computed = len(STEPS) * max(behind.get(name, 0) for name in groups.members[group])
         if cost[group] <= left and computed <= ops:
@@ -146,6 +153,13 @@ def ends_of(graph: Graph, groups: ScaleGroups) -> list[str]:
         if behind or node.name in chosen:
             leads.add(node.name)
     return ends[::-1]
+
+
+def kept_ends(graph: Graph, groups: ScaleGroups, count: int) -> list[str]:
+    """Return what :func:`ends_of` does; nothing where that is too much for ``count`` samples."""
+    ends = ends_of(graph, groups)
+    size = sum(int(np.prod(graph[name].shape)) for name in ends)
+    return ends if 4 * size * count <= KEPT_BYTES else []
 
 
 def level_ends(graph: Graph, ends: Collection[str]) -> list[str]:

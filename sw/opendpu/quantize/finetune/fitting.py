@@ -31,6 +31,9 @@ ROWS = 1 << 14
 CORRECTION_ROWS = 1 << 12
 """The same for correction alone, at least."""
 
+DEPTHWISE_ROWS = 1 << 10
+"""The same for layers with an equation of a few terms for each channel, which need no more."""
+
 FEWEST_ROWS = 4
 """Positions that are needed for each term of a sum."""
 
@@ -191,7 +194,8 @@ def _each(
 
 def correction_rows(form: Form) -> int:
     """Return how many rows correction looks at; 0 where the equations take too long."""
-    rows = max(CORRECTION_ROWS, FEWEST_ROWS * form.terms)
+    least = CORRECTION_ROWS if form.groups == 1 or form.outputs > 1 else DEPTHWISE_ROWS
+    rows = max(least, FEWEST_ROWS * form.terms)
     return rows if work_of(form, rows) <= CORRECTION_WORK else 0
 
 

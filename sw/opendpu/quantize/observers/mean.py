@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Means of channels, in one pass."""
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from opendpu.ir import Array
@@ -38,3 +40,33 @@ class Mean:
     def value(self) -> Array:
         """The means, float64."""
         return np.asarray(self._sum / max(self._count, 1))
+
+
+class SampleMeans:
+    """The mean of each channel over any of the samples."""
+
+    def __init__(self) -> None:
+        self._sums: list[Array] = []
+        self._rows: list[int] = []
+
+    def add(self, array: Array, count: int) -> None:
+        """Count an array of ``count`` samples, along its first axis; channels are its last one."""
+        channels = array.shape[-1]
+        planes = array.transpose(0, 3, 1, 2) if array.ndim == 4 else array
+        if array.ndim == 4 and len(array) == count and planes.flags.c_contiguous:
+            sums = planes.reshape(count, channels, -1).sum(axis=2).astype(np.float64)
+        else:
+            sums = array.reshape(count, -1, channels).sum(axis=1, dtype=np.float64)
+        self._sums.extend(sums)
+        self._rows.extend([array.size // max(1, channels * count)] * count)
+
+    def __len__(self) -> int:
+        """Return how many samples were counted."""
+        return len(self._sums)
+
+    def over(self, numbers: Iterable[int]) -> Array:
+        """Return the means over some samples, float64."""
+        chosen = list(numbers)
+        rows = sum(self._rows[number] for number in chosen)
+        total = np.sum([self._sums[number] for number in chosen], axis=0)
+        return np.asarray(total / max(rows, 1))

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from opendpu.ops.session import Session
-from opendpu.quantize import QuantizeConfig, quantize_with_report
+from opendpu.quantize import QuantizeConfig, TensorSpec, quantize, quantize_with_report
 from opendpu.quantize.assign import deployable_scales
 from opendpu.quantize.calibrate import observe
+from opendpu.quantize.corrections import bias, trials
 from opendpu.quantize.corrections.bias import add_biases, correct_biases
 from opendpu.quantize.noise import Energies, sqnr, sqnrs
 from opendpu.quantize.placement.insert import fix_name, insert, with_plain_constants
@@ -61,13 +62,13 @@ def test_correction_gives_what_the_corrected_graph_does(corrected):
     placement = place(graph, config)
     groups, specs = placement.groups, placement.specs
     add_biases(graph, groups.results)
-    silent, seen = Progress(lambda text: None), []
+    silent = Progress(lambda text: None)
     observed = observe(
         graph, groups, specs.results, given, layers=list(groups.results), mean_samples=5, batch=2,
-        progress=silent, ends=["c"], see=lambda results: seen.append(results["c"]),
+        progress=silent, ends=["c"],
     )  # fmt: skip
     (wanted,) = Session(graph, keep=["c"], batched=True).run(given.stacked(0, 5)).values()
-    np.testing.assert_allclose(np.concatenate(seen), wanted, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(np.concatenate(observed.results["c"]), wanted, rtol=1e-5, atol=1e-5)
     made = insert(graph, deployable_scales(graph, groups, specs, observed))
     ends = [*made.outputs, fix_name("ar")]
     means = observed.means if corrected else {}
@@ -77,3 +78,32 @@ def test_correction_gives_what_the_corrected_graph_does(corrected):
         found = np.concatenate([part[name] for part in parts])
         np.testing.assert_allclose(found, again[name], atol=1e-6)
     assert correct_biases(made, {}, given, 5, silent) == []
+
+
+@pytest.mark.parametrize("bits", [8, 16, 32])
+def test_biases_of_many_layers_at_once_are_those_of_one_after_the_other(bits, monkeypatch):
+    net = Net()
+    net.conv("a", "x", 8)
+    net.put("ar", "relu6", ["a"])
+    net.conv("b", "ar", 8)
+    net.put("s", "add", ["b", "ar"])
+    net.conv("c", "s", 4)
+    graph, given = net.done("c"), samples(7)
+    config = QuantizeConfig(cross_layer=False, bias=TensorSpec(bits=bits))
+    made = quantize(graph, given, config)
+    monkeypatch.setattr(bias, "ROOM_BYTES", 0)
+    apart = quantize(graph, given, config)
+    assert list(made.nodes) == list(apart.nodes)
+    for node in made:
+        assert node.type == apart[node.name].type
+        np.testing.assert_array_equal(node.value, apart[node.name].value, err_msg=node.name)
+
+
+def test_refinement_takes_what_calibration_has_seen(monkeypatch):
+    graph, given = network(), samples(24)
+    made = quantize(graph, given)
+    monkeypatch.setattr(trials, "KEPT_BYTES", 0)
+    again = quantize(graph, given)
+    for node in made:
+        assert node.type == again[node.name].type
+        np.testing.assert_array_equal(node.value, again[node.name].value, err_msg=node.name)

@@ -606,7 +606,7 @@ def test_network_without_quantized_results():
     )
 
 
-@pytest.mark.parametrize(("limit", "most", "on"), [("WORK", 2e6, 12), ("MOST_OPS", 12, 12)])
+@pytest.mark.parametrize(("limit", "most", "on"), [("WORK", (0.0, 2e6), 12), ("MOST_OPS", 12, 12)])
 def test_refinement_has_a_bound_and_says_what_it_leaves_out(monkeypatch, limit, most, on):
     """Trying fix points of a large or deep network takes minutes; the least certain are tried."""
     samples = {"x": np.random.default_rng(0).standard_normal((12, 8, 8, 4))}

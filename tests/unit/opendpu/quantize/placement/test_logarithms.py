@@ -35,7 +35,7 @@ def log_mel(rng, layers: int = 0, between: str = "Identity") -> onnx.ModelProto:
         helper.make_node("MatMul", ["power", "mel"], ["bands"]),
     ]
     values = {
-        "transform": transform(), "mel": rng.uniform(0, 1, (WINDOW, BANDS)),
+        "transform": transform(), "mel": rng.uniform(0.25, 1, (WINDOW, BANDS)),
         "little": np.float32(1e-6), "v": rng.normal(0, 0.3, (64, 1, 3, 3)),
         "w": rng.normal(0, 0.1, (64, 64, 3, 3)),
     }  # fmt: skip
