@@ -43,7 +43,7 @@ HW = (
     *mutants(
         "hw/opendpu_hw/datapath/tap_sums.py",
         "unit/hw/test_tap_sums.py",
-        ("scaled-term-of-the-second-row-a-bit-short",
+        ("scaled-sums-of-the-second-row-without-their-sign",
          "upper[-1].replicate(beyond)",
          "0"),
         ("scaled-term-above-the-block-counts-for-others",
@@ -52,7 +52,7 @@ HW = (
     ),
     *mutants(
         "hw/opendpu_hw/engine/misc_sums.py",
-        "unit/hw/test_misc.py cosim/test_extensions_rtl.py::test_random_programs",
+        "cosim/test_extensions_rtl.py::test_random_programs",
         ("scaled-product-of-terms-added",
          "termed.eq(s3.scaled & (s3.op == Op.ADD))",
          "termed.eq(s3.scaled)"),

@@ -95,7 +95,7 @@ def unknown(made):
     ("name", "taps", "window", "double_rate"),
     [
         ("B64+scaled", 2, False, False), ("B128", 3, False, False),
-        ("B128+scaled", 3, True, False), ("B128", 3, True, True), ("B512+scaled", 3, True, True),
+        ("B128+scaled", 3, True, False), ("B128+scaled", 3, True, True),
         ("B4096", 5, False, False), ("B64+scaled", 8, False, False),
     ],
 )  # fmt: skip
