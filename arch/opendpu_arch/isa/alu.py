@@ -45,7 +45,7 @@ class AluInit(Instruction):
         6,
         doc="Right shift of the result; pooling modes: 8 + n right by n, n left by n.",
     )
-    shift_prelu_n: int = bits(3, 5, 0, doc="The same where x < 0, after the factor.")
+    shift_prelu_n: int = bits(3, 5, 0, doc="As shift_prelu_p, where x < 0, after the factor.")
     multi_factor: int = bits(4, 30, 23, doc="Factor of AVEPOOL and LEAKYRELU, read as int8.")
     jump_read: int = bits(
         4, 22, 13, minus_one=True, doc="Words between two pixels of a row, input side."
@@ -85,13 +85,13 @@ class Alu(Instruction):
     pad_left: int = bits(2, 25, 22, doc="Zero columns on the left.")
     pad_right: int = bits(2, 21, 14, doc="kernel_w - 1 - real right padding.")
     bank_addr_in_1: int = bits(
-        2, 13, 0, doc="The same after the first wrap over the banks of the group."
+        2, 13, 0, doc="As bank_addr_in, after the first wrap over the banks of the group."
     )
     kernel_d: int = bits(3, 31, 28, minus_one=True, doc="Kernel depth; only 1 is accepted.")
     bank_addr_weights: int = bits(3, 27, 14, doc="First weight word.")
-    bank_addr_in_2: int = bits(3, 13, 0, doc="The same after the second wrap.")
+    bank_addr_in_2: int = bits(3, 13, 0, doc="As bank_addr_in, after the second wrap.")
     bank_addr_bias: int = bits(4, 27, 14, doc="Bias word.")
-    bank_addr_in_3: int = bits(4, 13, 0, doc="The same after the third wrap.")
+    bank_addr_in_3: int = bits(4, 13, 0, doc="As bank_addr_in, after the third wrap.")
     table: int = bits(4, 31, 28, extension="table", doc=TABLE)
     channel_shift: int = bits(1, 31, 31, extension="channel", doc=CHANNEL_SHIFT)
     scaled: int = bits(
@@ -99,7 +99,7 @@ class Alu(Instruction):
         31,
         31,
         extension="scaled",
-        doc="1: as of CONV; DWCV, AVEPOOL, MAXPOOL only. Padding of DWCV is multi_factor then.",
+        doc="1: as CONV's; DWCV, AVEPOOL, MAXPOOL only. Padding of DWCV is multi_factor then.",
     )
 
 
@@ -163,15 +163,15 @@ class DptWise(Instruction):
     bank_id_in: int = bits(2, 17, 12, doc="Bank of the first input row.")
     bank_addr_weights: int = bits(2, 11, 0, doc="First weight word.")
     bank_addr_in_1: int = bits(
-        3, 29, 18, doc="The same after the first wrap over the banks of the group."
+        3, 29, 18, doc="As bank_addr_in, after the first wrap over the banks of the group."
     )
     bank_id_out: int = bits(3, 17, 12, doc="Bank of the first output row.")
     bank_addr_bias: int = bits(3, 11, 0, doc="Bias word.")
     channel_offset: int = bits(
         4, 28, 24, doc="Lanes of the last group that hold no channel; they read as padding."
     )
-    bank_addr_in_3: int = bits(4, 23, 12, doc="The same after the third wrap.")
-    bank_addr_in_2: int = bits(4, 11, 0, doc="The same after the second wrap.")
+    bank_addr_in_3: int = bits(4, 23, 12, doc="As bank_addr_in, after the third wrap.")
+    bank_addr_in_2: int = bits(4, 11, 0, doc="As bank_addr_in, after the second wrap.")
     table: int = bits(1, 15, 12, extension="table", doc=TABLE)
     channel_shift: int = bits(4, 31, 31, extension="channel", doc=CHANNEL_SHIFT)
 
@@ -239,12 +239,12 @@ class Pool(Instruction):
         3, 31, 24, minus_one=True, doc="MAX_REDUCE: kernel and stride columns."
     )
     bank_addr_in_1: int = bits(
-        3, 23, 12, doc="The same after the first wrap over the banks of the group."
+        3, 23, 12, doc="As bank_addr_in, after the first wrap over the banks of the group."
     )
     bank_addr_out: int = bits(3, 11, 0, doc="Word of the first output row.")
     downsample_kernel_h: int = bits(
         4, 31, 24, minus_one=True, doc="MAX_REDUCE: kernel and stride rows."
     )
-    bank_addr_in_3: int = bits(4, 23, 12, doc="The same after the third wrap.")
-    bank_addr_in_2: int = bits(4, 11, 0, doc="The same after the second wrap.")
+    bank_addr_in_3: int = bits(4, 23, 12, doc="As bank_addr_in, after the third wrap.")
+    bank_addr_in_2: int = bits(4, 11, 0, doc="As bank_addr_in, after the second wrap.")
     table: int = bits(2, 31, 28, extension="table", doc=TABLE)

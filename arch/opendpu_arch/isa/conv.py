@@ -69,15 +69,15 @@ class Conv(Instruction):
     bank_id_in: int = bits(2, 17, 12, doc="Bank of the first input row.")
     bank_addr_weights: int = bits(2, 11, 0, doc="First weight word.")
     bank_addr_in_1: int = bits(
-        3, 29, 18, doc="The same after the first wrap over the banks of the group."
+        3, 29, 18, doc="As bank_addr_in, after the first wrap over the banks of the group."
     )
     bank_id_out: int = bits(3, 17, 12, doc="Bank of the first output row.")
     bank_addr_bias: int = bits(3, 11, 0, doc="Bias word.")
     channel_offset: int = bits(
         4, 28, 24, doc="Lanes of the last group that hold no channel; they read as padding."
     )
-    bank_addr_in_3: int = bits(4, 23, 12, doc="The same after the third wrap.")
-    bank_addr_in_2: int = bits(4, 11, 0, doc="The same after the second wrap.")
+    bank_addr_in_3: int = bits(4, 23, 12, doc="As bank_addr_in, after the third wrap.")
+    bank_addr_in_2: int = bits(4, 11, 0, doc="As bank_addr_in, after the second wrap.")
     table: int = bits(1, 23, 20, extension="table", doc=TABLE)
     channel_shift: int = bits(4, 31, 31, extension="channel", doc=CHANNEL_SHIFT)
     scaled: int = bits(4, 30, 30, extension="scaled", doc=SCALED)

@@ -26,7 +26,7 @@ class Load(Instruction):
         3, 31, 27, doc="Bytes of pixel 0 to zero, from the first (channel augmentation)."
     )
     pad_end: int = bits(
-        3, 26, 22, doc="Bytes to zero, up to the last, in the first of those pixels."
+        3, 26, 22, doc="Bytes to zero, up to the last, in the first of the pixels of pad_idx."
     )
     mode_avg: int = bits(3, 21, 20, doc="0: copy; n: (uint8 - mean) >> (n - 1).")
     broadcast: int = bits(3, 19, 16, doc="7: write const_value instead of reading DDR.")

@@ -20,7 +20,7 @@ def dsp48e2(total, *, a, b, d=None, pcin=None, c=None, operands, sum_register=Tr
             enable=None, alone=None, product=None, c_enable=None, without_a=None, without_d=None,
             domain="sync", a_registers=1, b_registers=2, again=None, newest_b=None,
             operand_enables=None, shifted=False, less=None, d_for_a=None, joined=False,
-            product_alone=None):
+            c_alone=None):
     """Return the primitive.
 
     Parameters
@@ -65,13 +65,15 @@ def dsp48e2(total, *, a, b, d=None, pcin=None, c=None, operands, sum_register=Tr
         While this was high a cycle before, the pre-adder has ``d`` alone, otherwise ``a`` alone.
     joined : :class:`bool`
         There is no product: ``a`` (30 bits) above ``b`` is added to ``c``.
-    product_alone : value
-        While this was high a cycle before, ``c`` is not added, otherwise the product is not; the
-        product then has no register.
+    c_alone : value
+        While this is high ``c`` counts and the product does not, otherwise it is the other way
+        round. ``alone`` has to be high then, too.
     """
     one, zero = Const(1, 1), Const(0, 1)
     z = "pcin" if pcin is not None else "c" if c is not None else None
     w = _W_OF_C if c is not None and pcin is not None else 0
+    if c_alone is not None:
+        z, w = "pcin" if pcin is not None else None, 0
     of_product, of_sum = enable or (one, one)
     register, a_registers, b_registers = (
         (1, a_registers, b_registers) if operands else (0, 0, 0))
@@ -83,9 +85,8 @@ def dsp48e2(total, *, a, b, d=None, pcin=None, c=None, operands, sum_register=Tr
         mode = Cat(mode[:7], again, Const(0, 1))
     if less is not None:
         mode = Cat(mode[:8], less)
-    if product_alone is not None:
-        mode = Cat(product_alone, zero, product_alone, zero, ~product_alone, ~product_alone,
-                   mode[6:])
+    if c_alone is not None:
+        mode = Cat(~c_alone, zero, ~c_alone, zero, mode[4:7], c_alone.replicate(2))
     of_operands = Const(0, 5)
     if d is not None:
         a_gate, d_gate = (zero if gate is None else gate for gate in (without_a, without_d))
@@ -111,9 +112,10 @@ def dsp48e2(total, *, a, b, d=None, pcin=None, c=None, operands, sum_register=Tr
         "USE_SIMD": "ONE48", **({} if less is None else {"RND": Const(-1, SUM_WIDTH)}),
         "AREG": a_registers, "ACASCREG": a_registers, "DREG": register, "ADREG": register,
         "BREG": b_registers, "BCASCREG": b_registers,
-        "MREG": int(not joined and product_alone is None), "PREG": int(sum_register),
+        "MREG": int(not joined), "PREG": int(sum_register),
         "CREG": int(c is None or c_enable is not None), "INMODEREG": int(not gated),
-        "OPMODEREG": int(alone is None), "ALUMODEREG": 1, "CARRYINREG": 1, "CARRYINSELREG": 1,
+        "OPMODEREG": int(alone is None and c_alone is None),
+        "ALUMODEREG": 1, "CARRYINREG": 1, "CARRYINSELREG": 1,
     }
     fabric, cascade = (total, None) if last else (product, total)
     outputs = {

@@ -5,11 +5,13 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from opendpu_arch.extensions import Extension
 from opendpu_hw.datapath.double_tap_sums import DoubleRateSlidingSums, SlidingWeights
 from opendpu_hw.datapath.scale import SUM_WIDTH
 from opendpu_hw.datapath.tap_sums import (
     LEFT_WIDTH,
     PART_WIDTH,
+    TERM_BITS,
     WINDOW,
     PairedTapSums,
     SlidingSums,
@@ -33,7 +35,7 @@ class Depthwise(wiring.Component):
     Parameters
     ----------
     target : :class:`opendpu_arch.target.Target`
-        Gives PP_alu and CP.
+        Gives PP_alu and CP, and whether there are terms (extension ``scaled``).
     taps : :class:`int`
         Taps of a kernel column in a step.
     window : :class:`bool`
@@ -64,6 +66,9 @@ class Depthwise(wiring.Component):
         It is a sliding one; one cycle later.
     add, apart : ``In(1)``
         One cycle later: the products of its taps are summed up; it was a wide step.
+    term, termed : ``In(signed(32)).array(PP_alu, CP)``, ``In(1)``
+        With the extension ``scaled``: valid with ``step``, and, with ``add`` and ``apart``, whether
+        it counts in place of the product.
     join, first, slid : ``In(1)``
         Another cycle later: that joins the sum, a new one if ``first``; the step was a sliding one.
     clear : ``In(1)``
@@ -78,6 +83,7 @@ class Depthwise(wiring.Component):
         self._vendor, self._double_rate = vendor, double_rate
         self._rows, self._lanes, self._taps, self._window = (
             target.alu_pixel_parallel, target.channel_parallel, taps, window)
+        self._terms = Extension.SCALED in target.extensions
         super().__init__({
             "x": In(signed(8)).array(taps, self._rows, self._lanes),
             "w": In(signed(16)).array(taps, self._lanes),
@@ -88,6 +94,8 @@ class Depthwise(wiring.Component):
             "left": In(signed(LEFT_WIDTH)).array(self._rows, self._lanes),
             "right": In(signed(LEFT_WIDTH)).array(self._rows, self._lanes),
             "join": In(1), "first": In(1), "slid": In(1), "clear": In(1),
+            **({"term": In(signed(TERM_BITS)).array(self._rows, self._lanes), "termed": In(1)}
+               if self._terms else {}),
             "total": Out(signed(SUM_WIDTH)).array(self._rows, self._lanes),
         })
 
@@ -114,7 +122,8 @@ class Depthwise(wiring.Component):
         h = 0
         while h < self._rows:
             count = 2 if h + 1 < self._rows and may_be_paired(self._taps) else 1
-            sums = (PairedTapSums if count > 1 else TapSum)(taps=self._taps, vendor=self._vendor)
+            sums = (PairedTapSums if count > 1 else TapSum)(
+                taps=self._taps, terms=self._terms, vendor=self._vendor)
             m.submodules[f"dot{h}_{c}"] = sums
             m.d.comb += [
                 *(sums.w[t].eq(self.w[t][c]) for t in range(self._taps)),
@@ -123,6 +132,8 @@ class Depthwise(wiring.Component):
             ]
             if count > 1:
                 m.d.comb += sums.together.eq(together)
+            if self._terms:
+                m.d.comb += sums.termed.eq(self.termed)
             if count > 1 and sliding and self._vendor == "xilinx":
                 m.d.comb += sums.carry.eq(self.slide & sliding[h][c][1])
             for n in range(count):
@@ -135,6 +146,8 @@ class Depthwise(wiring.Component):
                     (sums.right if one else sums.right[n]).eq(Mux(self.eltwise, factor, weight)),
                     *((sums.x if one else sums.x[n])[t].eq(x[t]) for t in range(self._taps)),
                 ]
+                if self._terms:
+                    m.d.comb += (sums.term if one else sums.term[n]).eq(self.term[h + n][c])
                 total = sums.total if one else sums.total[n]
                 yield h + n, total, sums.borrow if n and self._vendor == "xilinx" else Const(0)
             h += count

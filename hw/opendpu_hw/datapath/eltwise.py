@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What elementwise sums and products of the MISC engine (ELEW) are made of."""
 
-from amaranth.hdl import Module, Signal, signed
+from amaranth.hdl import Module, Mux, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from opendpu_arch.extensions import Extension
 from opendpu_hw.datapath.tap_sums import LEFT_WIDTH as TERM_WIDTH
 
 #: ``shift`` with which an input counts what it is.
@@ -22,7 +23,7 @@ class Eltwise(wiring.Component):
     Parameters
     ----------
     target : :class:`opendpu_arch.target.Target`
-        Gives PP_alu and CP.
+        Gives PP_alu and CP, and whether there are factors of their own (extension ``scaled``).
 
     Members
     -------
@@ -30,15 +31,20 @@ class Eltwise(wiring.Component):
         Operands, four times as much, shifted right by the multiple of four in their shift.
     step, shift : ``In(1)``, ``In(2)``
         A step is made with these operands; what is left of their shift.
+    factor, scaled : ``In(signed(TERM_WIDTH)).array(PP_alu, CP)``, ``In(1)``
+        With the extension ``scaled``: what an input counts instead, and whether it does.
     term, before : ``Out(signed(TERM_WIDTH)).array(PP_alu, CP)``
         What they count; what those of the step before counted.
     """
 
     def __init__(self, target):
         self._rows, self._lanes = target.alu_pixel_parallel, target.channel_parallel
+        self._scaled = Extension.SCALED in target.extensions
         shape = self._rows, self._lanes
         super().__init__({
             "x": In(signed(TERM_WIDTH)).array(*shape), "step": In(1), "shift": In(2),
+            **({"factor": In(signed(TERM_WIDTH)).array(*shape), "scaled": In(1)}
+               if self._scaled else {}),
             "term": Out(signed(TERM_WIDTH)).array(*shape),
             "before": Out(signed(TERM_WIDTH)).array(*shape),
         })
@@ -48,10 +54,10 @@ class Eltwise(wiring.Component):
         for h in range(self._rows):
             for c in range(self._lanes):
                 before = Signal(signed(TERM_WIDTH), name=f"term{h}_{c}", reset_less=True)
-                m.d.comb += [
-                    self.term[h][c].eq(self.x[h][c] >> self.shift),
-                    self.before[h][c].eq(before),
-                ]
+                term = self.x[h][c] >> self.shift
+                if self._scaled:
+                    term = Mux(self.scaled, self.factor[h][c], term)
+                m.d.comb += [self.term[h][c].eq(term), self.before[h][c].eq(before)]
                 with m.If(self.step):
                     m.d.sync += before.eq(self.term[h][c])
         return m

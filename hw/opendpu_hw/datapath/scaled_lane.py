@@ -28,8 +28,8 @@ class ScaledLane(wiring.Component):
         Which output channel.
     pixels, width : :class:`int`
         Pixels of a column, bits of a sum.
-    terms : :class:`bool`
-        Whether there are sums of terms and maxima, too.
+    maxima : :class:`bool`
+        Whether there are maxima, too.
     late : :class:`tuple`
         Pixels whose sums come a cycle later.
     vendor : :class:`str` or None
@@ -41,11 +41,8 @@ class ScaledLane(wiring.Component):
         Valid with ``read`` of ``steps``, or a cycle later.
     steps, shift : ``In(steps_shape)``, ``In(5)``
         What :class:`opendpu_hw.datapath.scaled_steps.ScaledSteps` says.
-    term, maximum : ``In(signed(width)).array(pixels)``, ``In(signed(8)).array(pixels)``
-        With ``terms``, valid as ``sum`` is: what counts in its place, and what is added to it, of
-        which one is zero.
-    termed : ``In(2)``
-        With ``terms``: whether ``term`` counts, for early and for late pixels.
+    maximum : ``In(signed(8)).array(pixels)``
+        With ``maxima``, valid as ``sum`` is, to which it is added; one of both is zero.
     write : ``In(RecordWrite)``
         SCALE.
     result : ``Out(signed(8))``
@@ -56,17 +53,16 @@ class ScaledLane(wiring.Component):
         All results, valid with ``finish``.
     """
 
-    def __init__(self, target, *, lane, pixels, width, terms=False, late=(), vendor=None):
+    def __init__(self, target, *, lane, pixels, width, maxima=False, late=(), vendor=None):
         self._target, self._lane = target, lane
         self._pixels, self._width, self._late = pixels, width, late
-        self._terms, self._vendor = terms, vendor
+        self._maxima, self._vendor = maxima, vendor
         self._tables = Extension.TABLE in target.extensions
         super().__init__({
             "sum": In(signed(width)).array(pixels),
             "steps": In(steps_shape(target, pixels)), "shift": In(range(scaled.MAX_SHIFT + 1)),
             "write": In(RecordWrite(target)), "result": Out(signed(8)),
-            **({"term": In(signed(width)).array(pixels), "maximum": In(signed(8)).array(pixels),
-                "termed": In(2)} if terms else {}),
+            **({"maximum": In(signed(8)).array(pixels)} if maxima else {}),
             **({"entry": In(8)} if self._tables else {}),
             "y": Out(signed(8)).array(pixels),
         })
@@ -90,18 +86,13 @@ class ScaledLane(wiring.Component):
         # -- sums, late ones last ------------------------------------------------------------------
         early = [p for p in range(self._pixels) if p not in self._late]
         order = [*early, *self._late]
-        kinds = [("sum", self.sum, False)]
-        if self._terms:
-            kinds += [("term", self.term, True), ("maximum", self.maximum, False)]
+        kinds = [("sum", self.sum), *([("maximum", self.maximum)] if self._maxima else [])]
         values = []         # of what there is, all but one are zero
-        for name, sums, of_terms in kinds:
+        for name, sums in kinds:
             held = {p: Signal.like(sums[p], name=f"{name}{p}", reset_less=True) for p in order}
-            for n, (those, take) in enumerate(((early, steps.read), (self._late, steps.late))):
+            for those, take in ((early, steps.read), (self._late, steps.late)):
                 with m.If(take):
                     m.d.sync += [held[p].eq(sums[p]) for p in those]
-                    if self._terms and name != "maximum":
-                        with m.If(self.termed[n] != of_terms):
-                            m.d.sync += [held[p].eq(0) for p in those]
             values.append([held[p] for p in order])
 
         scale = self._scale(m, values)

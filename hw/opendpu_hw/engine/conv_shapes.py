@@ -13,6 +13,11 @@ from opendpu_hw.memory.table_ram import SELECT_BITS
 def plan_shape(target):
     """Return the layout of what the address walk of one CONV needs (``minus_one`` fields raw).
 
+    ``column_jump``: words from an output column's window to the next one's; ``row_offset``: from
+    the first row of its bank to the first input row. Padding are columns of a window beyond
+    ``right_rest`` (one ``stride_w`` less each column) and rows beyond ``bottom_limit``; the window
+    of output row ``p`` begins with row ``rows[p]``.
+
     All words a CONV reads lie from one of its ``bases_used`` (a bit an address group) to
     ``read_span`` words after it, all it writes from ``bank_addr_out`` to ``write_span`` after it; a
     span of depth - 1 stands for any longer one.
@@ -34,7 +39,12 @@ def plan_shape(target):
 
 
 def result_shape(target):
-    """Return the layout of what the write-back of one CONV needs."""
+    """Return the layout of what the write-back of one CONV needs (``minus_one`` fields raw).
+
+    In the first turn of a column bank ``b`` gets row ``first_row[b]``, in each other one the next;
+    it gets none where that is not in 0..``last_row``. Its rows are ``wrap_jump`` words further for
+    each of the ``wraps[b]`` times that rows have come round to the first bank.
+    """
     abits = ceil_log2(target.bank_depth)
     banks = target.pixel_parallel
     return data.StructLayout({

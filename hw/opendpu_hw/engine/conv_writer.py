@@ -290,12 +290,15 @@ class ConvWriter(wiring.Component):
             self.fixed_shifts.eq(scaled.shifts), self.scaling.eq(scaled.busy | places.r_rdy),
             places.w_en.eq(self.column[due] & kinds[due]), places.w_data.eq(plain_place),
             places.r_en.eq(scaled.begin),
-            begin.eq(scaled.begin | (plain_begin & ~self._plain_kind(kinds))),
+            begin.eq(scaled.begin | (plain_begin & ~self._due_is_scaled(kinds))),
             place.eq(Mux(scaled.begin, places.r_data, plain_place)),
         ]
         return begin, place
 
-    def _plain_kind(self, kinds):
-        """Return whether it is a scaled column that would begin as one without multipliers."""
+    def _due_is_scaled(self, kinds):
+        """Return whether the column whose place is there, or whose table's entry, has multipliers.
+
+        It must not begin as one without them would.
+        """
         due = latency.CONV_WRITE - 2
         return Mux(self.column[due], kinds[due], kinds[-1]) if self._tables else kinds[due]

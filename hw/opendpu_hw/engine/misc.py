@@ -121,13 +121,15 @@ class _MiscCore(wiring.Component):
         m.submodules.writer = writer = MiscWriter(target, results=_RESULTS)
         self._take_instructions(m, walk, parameters, writer)
         operands = Operands(target, taps=taps, window=self._window and not self._double_rate)
-        operands.capture(m, walk, self.read.data, parameters.words)
+        operands.capture(
+            m, walk, self.read.data, parameters.words,
+            self.terms if Extension.SCALED in target.extensions else None)
         sums = Sums(m, target, operands, taps=taps, window=self._window, vendor=self._vendor,
                     double_rate=self._double_rate)
         finish = self._oldest_job(m, walk, sums.ends.last_job)
         m.d.comb += parameters.bias_taken.eq(sums.ends.last_group & finish.bias)
         results = Results(
-            m, self, target, operands, sums, finish, parameters, vendor=self._vendor)
+            m, self, target, sums, finish, parameters, vendor=self._vendor)
         m.d.comb += writer.result_valid.eq(results.valid)
         m.d.comb += [
             writer.result[8 * (h * target.channel_parallel + c):][:8].eq(y)

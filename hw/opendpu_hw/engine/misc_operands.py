@@ -2,12 +2,14 @@
 """Stage 3 of the MISC engine: the inputs and weights of a step, in registers."""
 
 from amaranth.hdl import Cat, Mux, Signal, signed
+from amaranth.lib import wiring
 from amaranth.utils import ceil_log2
 
 from opendpu_arch.extensions import Extension
 from opendpu_hw.datapath.eltwise import TERM_WIDTH
 from opendpu_hw.datapath.multiplexer import Multiplexers, choose
 from opendpu_hw.datapath.pool import LOWEST
+from opendpu_hw.datapath.scaled_terms import ScaledTerms
 from opendpu_hw.engine.misc_plan import Op, Weights
 from opendpu_hw.engine.misc_walk import step_shape
 
@@ -26,6 +28,8 @@ class Operands:
     terms : list of lists of ``Signal(signed(10))``
         Inputs of the first tap by output row and channel: four times as much, shifted right by the
         multiple of four in the step's ``shift``. The rest of the shift is left to do.
+    scaled_terms : list of lists of ``Value(signed(32))``
+        With the extension ``scaled``: terms of ELEW's inputs by output row and channel.
     even, odd : list of lists of ``Signal(signed(8))``
         The last complete column of a 3x3 kernel with stride 2: its even and odd rows.
     w : list of lists of ``Signal``
@@ -75,19 +79,37 @@ class Operands:
         """Return the same of the first tap, with the two bits that ``terms`` have more."""
         return Cat(self.terms[row][channel][:2], self.input(0, row, channel)).as_signed()
 
-    def capture(self, m, walk, bank_data, words):
-        """Take the walk's step, the words of the image banks, and those of the weights."""
+    def capture(self, m, walk, bank_data, words, term_write=None):
+        """Take the walk's step, the words of the image banks, and those of the weights.
+
+        With the extension ``scaled``, ``term_write`` writes TERM.
+        """
         s2 = walk.step
         m.d.sync += [
             self.valid.eq(walk.step_valid & s2.compute),
             self.early.eq(walk.step_valid & s2.compute & s2.sliding & ~s2.slot[1]),
         ]
         inputs = self._inputs(m, s2, bank_data)
+        if term_write is not None:
+            self._look_up(m, s2, walk.step_valid, inputs, term_write)
         with m.If(walk.step_valid):
             m.d.sync += self.step.eq(s2)
             self._capture_inputs(m, s2, inputs)
         with m.If(walk.step_valid & s2.compute & (s2.op == Op.MAC)):
             self._capture_weights(m, s2, words)
+
+    def _look_up(self, m, s2, valid, inputs, write):
+        """Read terms while their inputs are captured, so that both are there at once."""
+        m.submodules.scaled_terms = terms = ScaledTerms(self._target)
+        wiring.connect(m, wiring.flipped(write), terms.write)
+        is_eltwise = (s2.op == Op.ADD) | (s2.op == Op.MULT)
+        m.d.comb += [
+            terms.step.eq(valid & s2.compute & s2.scaled & is_eltwise),
+            terms.slot.eq(s2.term),
+            *(terms.x[h][c].eq(operand) for h, row in enumerate(inputs[:len(terms.x)])
+              for c, operand in enumerate(row)),
+        ]
+        self.scaled_terms = terms.term
 
     def _inputs(self, m, s2, bank_data):
         """Return the inputs of each position by channel, padding included."""
@@ -107,11 +129,7 @@ class Operands:
                 for q, word in enumerate(self._words(m, s2, bank_data))]
 
     def _capture_inputs(self, m, s2, inputs):
-        shift = Signal(4)
-        m.d.comb += shift.eq(Cat(0, 0, s2.shift[2:]))
-        if Extension.SCALED in self._target.extensions:
-            with m.If(s2.scaled):
-                m.d.comb += shift.eq(0)
+        shift = Cat(0, 0, s2.shift[2:])
         for q, row in enumerate(self.x):
             for c, (register, operand) in enumerate(zip(row, inputs[q], strict=True)):
                 with m.If(s2.paired & s2.odd):

@@ -11,9 +11,8 @@ from opendpu_arch.numerics import HARD_SIGMOID_FACTOR, MAX_SHIFT_BIAS
 from opendpu_hw.datapath.scale import RIGHT_MAX, SUM_WIDTH, Scale
 from opendpu_hw.datapath.scaled_lane import ScaledLane
 from opendpu_hw.datapath.scaled_steps import ScaledSteps
-from opendpu_hw.datapath.scaled_terms import TOTAL_WIDTH, ScaledTerms
+from opendpu_hw.datapath.scaled_terms import TOTAL_WIDTH
 from opendpu_hw.engine import misc_plan as plan
-from opendpu_hw.engine.misc_plan import Op
 from opendpu_hw.memory.table_ram import TableRam
 
 
@@ -28,7 +27,7 @@ class Results:
         A column of results is there.
     """
 
-    def __init__(self, m, engine, target, operands, sums, finish, parameters, *, vendor):
+    def __init__(self, m, engine, target, sums, finish, parameters, *, vendor):
         """Add the stages to ``m``, whose ports are those of ``engine``.
 
         ``finish`` is what is known of the job in stage 6.
@@ -47,7 +46,7 @@ class Results:
         self.valid = lasts[-1]
         fixed = None
         if scaled:
-            fixed = self._fixed_point(m, operands, sums, finish, parameters.record)
+            fixed = self._fixed_point(m, sums, finish, parameters.record)
             self.valid = self._kept(m, finish, lasts)
         if tabled:
             self.valid = self._through_tables(
@@ -107,21 +106,6 @@ class Results:
             m.d.sync += right.eq(Mux(sum_ > RIGHT_MAX, RIGHT_MAX, sum_))
         return Mux(left > MAX_SHIFT_BIAS, MAX_SHIFT_BIAS, left)[:5], right
 
-    def _terms(self, m, operands, sums):
-        """Return ELEW's sums of terms."""
-        m.submodules.terms = terms = ScaledTerms(self._target, vendor=self._vendor)
-        wiring.connect(m, wiring.flipped(self._engine.terms), terms.write)
-        op = sums.stage_4_op
-        m.d.comb += [
-            terms.step.eq(operands.valid & sums.is_eltwise & operands.step.scaled),
-            terms.slot.eq(operands.step.term),
-            terms.add.eq(sums.stage_4_valid & ((op == Op.ADD) | (op == Op.MULT))),
-            terms.first.eq(sums.stage_4_first), terms.multiply.eq(op == Op.MULT),
-            *(terms.x[h][c].eq(operands.x[h][c]) for h in range(self._rows)
-              for c in range(self._lanes)),
-        ]
-        return terms
-
     @staticmethod
     def _later(m, value):
         """Return a value a cycle later."""
@@ -129,17 +113,12 @@ class Results:
         m.d.sync += later.eq(value)
         return later
 
-    def _fixed_point(self, m, operands, sums, finish, record):
+    def _fixed_point(self, m, sums, finish, record):
         """Send columns through multipliers; return these, one a channel.
 
-        These take sums, maxima or sums of terms in stage 6.
+        These take sums or maxima in stage 6.
         """
         rows = self._rows
-        terms = self._terms(m, operands, sums)
-        termed = Signal(2)
-        with m.If(sums.column_ended):
-            m.d.sync += termed[0].eq((sums.op == Op.ADD) | (sums.op == Op.MULT))
-        m.d.sync += termed[1].eq(termed[0])
         m.submodules.scaled_steps = steps = ScaledSteps(self._target, pixels=rows)
         wiring.connect(m, wiring.flipped(self._engine.records), steps.write)
         m.d.comb += [
@@ -152,17 +131,14 @@ class Results:
         fixed = []
         for c in range(self._target.channel_parallel):
             m.submodules[f"fixed_point{c}"] = lane = ScaledLane(
-                self._target, lane=c, pixels=rows, width=TOTAL_WIDTH, terms=True, late=late,
+                self._target, lane=c, pixels=rows, width=TOTAL_WIDTH, maxima=True, late=late,
                 vendor=self._vendor)
             wiring.connect(m, wiring.flipped(self._engine.records), lane.write)
-            for to, of in ((lane.sum, sums.total), (lane.term, terms.total),
-                           (lane.maximum, sums.maxima)):
+            for to, of in ((lane.sum, sums.total), (lane.maximum, sums.maxima)):
                 m.d.comb += [
                     to[h].eq(self._later(m, of[h][c]) if h in late else of[h][c])
                     for h in range(rows)]
-            m.d.comb += [
-                lane.termed.eq(termed), lane.steps.eq(steps.steps), lane.shift.eq(steps.shifts[c]),
-            ]
+            m.d.comb += [lane.steps.eq(steps.steps), lane.shift.eq(steps.shifts[c])]
             fixed.append(lane)
         return fixed
 

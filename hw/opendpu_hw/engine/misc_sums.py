@@ -4,6 +4,8 @@
 from amaranth.hdl import Cat, Mux, Signal, signed
 from amaranth.lib import data
 
+from opendpu_arch import scaled
+from opendpu_arch.extensions import Extension
 from opendpu_hw.datapath.dwconv import Depthwise
 from opendpu_hw.datapath.eltwise import Eltwise
 from opendpu_hw.datapath.pool import MaxPool
@@ -29,14 +31,13 @@ class Sums:
 
     def __init__(self, m, target, operands, *, taps, window, vendor, double_rate=False):
         self._operands, self._window = operands, window
+        self._scaled = Extension.SCALED in target.extensions
         self._rows, self._lanes = target.alu_pixel_parallel, target.channel_parallel
         m.submodules.depthwise = self._depthwise = Depthwise(
             target, taps=taps, window=window, vendor=vendor, double_rate=double_rate)
         m.submodules.pool = self._pool = MaxPool(
             target, taps=taps, window=window, vendor=vendor)
         m.submodules.eltwise = self._eltwise = Eltwise(target)
-        self.stage_4_valid, self.stage_4_first = Signal(name="s4_valid"), Signal(name="s4_first")
-        self.stage_4_op = Signal.like(operands.step.op, name="s4")
         self.op = Signal.like(operands.step.op, name="s5")
         self.ends = Signal(_ENDS, name="s6_ends")
         self._feed(m, taps)
@@ -66,25 +67,33 @@ class Sums:
                     depthwise.left[h][c].eq(eltwise.term[h][c]),
                     depthwise.right[h][c].eq(eltwise.before[h][c]),
                 ]
+                if self._scaled:
+                    term = operands.scaled_terms[h][c]
+                    m.d.comb += [
+                        depthwise.term[h][c].eq(term),
+                        eltwise.factor[h][c].eq(term[:scaled.FACTOR_BITS]),
+                    ]
             m.d.comb += [depthwise.w[t][c].eq(operands.w[t][c]) for t in range(taps)]
             m.d.comb += [depthwise.before[k][t][c].eq(column[t][c])
                          for k, column in enumerate(operands.before) for t in range(3)]
-        self.is_eltwise = (s3.op == Op.ADD) | (s3.op == Op.MULT)
+        is_eltwise = (s3.op == Op.ADD) | (s3.op == Op.MULT)
         m.d.comb += [
             depthwise.prelu.eq(s3.prelu),
-            depthwise.eltwise.eq(self.is_eltwise), depthwise.multiply.eq(s3.op == Op.MULT),
+            depthwise.eltwise.eq(is_eltwise), depthwise.multiply.eq(s3.op == Op.MULT),
             depthwise.step.eq(operands.valid & (s3.op != Op.MAX)),
             depthwise.wide.eq(s3.wide),
             pool.exists.eq(s3.taps), pool.step.eq(operands.valid & (s3.op == Op.MAX)),
             eltwise.shift.eq(s3.shift[:2]),
-            eltwise.step.eq(operands.valid & self.is_eltwise),
+            eltwise.step.eq(operands.valid & is_eltwise),
         ]
+        if self._scaled:
+            m.d.comb += eltwise.scaled.eq(s3.scaled & is_eltwise)
 
     def _control(self, m):
         """Stages 4 and 5: what to do with a step's products."""
         s3, s3_valid, window = self._operands.step, self._operands.valid, self._window
-        s4_valid, s4_first, s4, s5 = (
-            self.stage_4_valid, self.stage_4_first, self.stage_4_op, self.op)
+        s4_valid, s4_first = Signal(name="s4_valid"), Signal(name="s4_first")
+        s4, s5 = Signal.like(s3.op, name="s4"), self.op
         s4_sliding, s4_wide = Signal(name="s4_sliding"), Signal(name="s4_wide")
         s4_ends, s5_ends = Signal(_ENDS, name="s4_ends"), Signal(_ENDS, name="s5_ends")
         s5_valid, s5_first = Signal(name="s5_valid"), Signal(name="s5_first")
@@ -106,6 +115,10 @@ class Sums:
             depthwise.clear.eq(s5_ends.last & ~depthwise.join),
             pool.add.eq(s4_valid & (s4 == Op.MAX)), pool.first.eq(s4_first),
         ]
+        if self._scaled:
+            termed = Signal(name="s4_termed")
+            m.d.sync += termed.eq(s3.scaled & (s3.op == Op.ADD))
+            m.d.comb += depthwise.termed.eq(termed)
         if window:
             m.d.sync += [s4_sliding.eq(s3.sliding), s5_sliding.eq(s4_sliding)]
             m.d.comb += [

@@ -41,11 +41,21 @@ HW = (
          "+ Cat(Const(0, 2), self.zero).as_signed())[2:]"),
     ),
     *mutants(
-        "hw/opendpu_hw/datapath/scaled_terms.py",
-        "unit/hw/test_fixed_blocks.py",
-        ("scaled-product-with-the-newest-term",
-         'operand_enables={"CEA2": self.load}',
-         'operand_enables={"CEA2": self.late}'),
+        "hw/opendpu_hw/datapath/tap_sums.py",
+        "unit/hw/test_tap_sums.py",
+        ("scaled-sums-of-the-second-row-without-their-sign",
+         "upper[-1].replicate(beyond)",
+         "0"),
+        ("scaled-term-above-the-block-counts-for-others",
+         "termed.eq(self.termed)]",
+         "termed.eq(1)]"),
+    ),
+    *mutants(
+        "hw/opendpu_hw/engine/misc_sums.py",
+        "cosim/test_extensions_rtl.py::test_random_programs",
+        ("scaled-product-of-terms-added",
+         "termed.eq(s3.scaled & (s3.op == Op.ADD))",
+         "termed.eq(s3.scaled)"),
     ),
 )  # fmt: skip
 

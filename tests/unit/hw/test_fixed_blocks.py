@@ -8,7 +8,6 @@ from amaranth.back import verilog
 from blocks import compare, ports_of
 
 from opendpu_hw.datapath.fixed_point import FixedPoint
-from opendpu_hw.datapath.scaled_terms import TermSum
 
 CYCLES = 1500
 
@@ -43,35 +42,4 @@ def test_blocks_give_what_plain_registers_do(width, tmp_path):
         if rng.random() < 0.7:
             values |= {"low": 128, "high": 127, "shift": rng.randrange(16, 29)}
         drawn.append({name: value for name, value in values.items() if name in ports})
-    assert compare(texts, ports, drawn, tmp_path, f"seed {seed}") > CYCLES // 2
-
-
-def test_sums_and_products_of_terms(tmp_path):
-    """One block each; what is not added changes nothing."""
-    seed = random.randrange(1 << 32)
-    rng = random.Random(seed)
-    texts = {
-        form: verilog.convert(
-            TermSum(vendor=vendor), name=form, emit_src=False, strip_internal_attrs=True
-        )
-        for form, vendor in (("plain", None), ("blocks", "xilinx"))
-    }
-    ports = ports_of(texts["plain"], "plain") | {"load": ("input", 1)}
-    drawn, product, added = [], False, False
-    first, left = False, 0
-    for n in range(CYCLES):
-        add = n > 2 and rng.random() < 0.7
-        if add and not left:  # up to four terms of a sum, two of a product
-            product, first = rng.random() < 0.4, True
-            left = 2 if product else rng.randrange(1, 5)
-        drawn.append({
-            "rst": int(n < 2), "term": rng.choice((rng.getrandbits(32), 1 << 31, (1 << 31) - 1)),
-            "add": int(add), "late": int(added), "load": int(add and first),
-            "first": int(first), "join": int(not first and not product),
-            "multiply": int(not first and product),
-        })  # fmt: skip
-        if add:
-            first, left = False, left - 1
-        added = add
-    drawn = [{name: value for name, value in one.items() if name in ports} for one in drawn]
     assert compare(texts, ports, drawn, tmp_path, f"seed {seed}") > CYCLES // 2

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Columns of sums, terms and maxima through one channel's multiplier, as close as may be."""
+"""Columns of sums and maxima through one channel's multiplier, as close as may be."""
 
 import random
 
@@ -30,9 +30,9 @@ def drawn_record(rng):
     }  # fmt: skip
 
 
-def drawn_column(rng, pixels, terms):
+def drawn_column(rng, pixels, maxima):
     """Return a column's kind, its values that count, and its record's number."""
-    kind = rng.choice(("sum", "term", "maximum")) if terms else "sum"
+    kind = rng.choice(("sum", "maximum")) if maxima else "sum"
     most = 128 if kind == "maximum" else 4000
     return kind, [rng.randrange(-most, most) for _ in range(pixels)], rng.randrange(RECORDS)
 
@@ -49,12 +49,12 @@ def expected(column, records):
 class Bench:
     """A lane, what tells it the time, and who gives them columns."""
 
-    def __init__(self, rng, *, pixels, terms, late):
-        self.rng, self.pixels, self.terms, self.late = rng, pixels, terms, late
+    def __init__(self, rng, *, pixels, maxima, late):
+        self.rng, self.pixels, self.maxima, self.late = rng, pixels, maxima, late
         self.module = m = Module()
         m.submodules.steps = self.steps = ScaledSteps(TARGET, pixels=pixels)
         m.submodules.lane = self.lane = ScaledLane(
-            TARGET, lane=LANE, pixels=pixels, width=34 if terms else 31, terms=terms, late=late
+            TARGET, lane=LANE, pixels=pixels, width=34 if maxima else 31, maxima=maxima, late=late
         )
         m.d.comb += [
             self.lane.steps.eq(self.steps.steps),
@@ -75,20 +75,17 @@ class Bench:
             ctx.set(to.words, 0)
 
     def offer(self, ctx, column, pixels):
-        """Offer a column's values of some pixels: what does not count there is anything, or 0."""
+        """Offer a column's values of some pixels: what does not count there is zero."""
         kind, values, _ = column
         for p in pixels:
-            other = self.rng.randrange(-1000, 1000)
-            ctx.set(self.lane.sum[p], {"sum": values[p], "term": other}.get(kind, 0))
-            if self.terms:
-                ctx.set(self.lane.term[p], values[p] if kind == "term" else other)
+            ctx.set(self.lane.sum[p], values[p] if kind == "sum" else 0)
+            if self.maxima:
                 ctx.set(self.lane.maximum[p], values[p] if kind == "maximum" else 0)
 
     async def run(self, ctx, columns):
         """Feed columns, each as soon as the one before lets it; keep what comes out."""
         early = [p for p in range(self.pixels) if p not in self.late]
         distance = max(self.pixels, 2)
-        termed = 0
         for time in range(distance * len(columns) + self.pixels + 20):
             number, phase = divmod(time, distance)
             column = columns[number] if number < len(columns) else ("sum", [0] * self.pixels, 0)
@@ -98,10 +95,6 @@ class Bench:
             nothing = ("sum", [self.rng.randrange(-99, 99) for _ in range(self.pixels)], 0)
             self.offer(ctx, column if phase == 0 else nothing, early)
             self.offer(ctx, column if phase == 1 else nothing, self.late)
-            if self.terms:
-                now = int(column[0] == "term") if phase == 0 else self.rng.randrange(2)
-                ctx.set(self.lane.termed, now | termed << 1)
-                termed = now
             await ctx.delay(1e-9)
             if ctx.get(self.steps.steps.finish):
                 self.found.append([ctx.get(y) for y in self.lane.y])
@@ -109,18 +102,18 @@ class Bench:
 
 
 @pytest.mark.parametrize(
-    "pixels, terms, late",
+    "pixels, maxima, late",
     [(1, True, ()), (2, True, (1,)), (4, True, (3,)), (2, False, (1,)), (4, False, (1, 3)),
      (8, False, (1, 3, 5, 7))],
 )  # fmt: skip
-def test_results_of_close_columns(pixels, terms, late):
+def test_results_of_close_columns(pixels, maxima, late):
     """All numbers of pixels: sums meet in a lane or in its multiplier's adder."""
     seed = random.randrange(1 << 32)
     print(f"seed {seed}")
     rng = random.Random(seed)
     records = [drawn_record(rng) for _ in range(RECORDS)]
-    columns = [drawn_column(rng, pixels, terms) for _ in range(60)]
-    bench = Bench(rng, pixels=pixels, terms=terms, late=late)
+    columns = [drawn_column(rng, pixels, maxima) for _ in range(60)]
+    bench = Bench(rng, pixels=pixels, maxima=maxima, late=late)
 
     async def all_of_it(ctx):
         await bench.write(ctx, records)

@@ -7,6 +7,7 @@ import pytest
 from amaranth.back import verilog
 from blocks import FILLED, compare, ports_of
 
+from opendpu_arch.extensions import Extension
 from opendpu_arch.target import Target
 from opendpu_hw.datapath.dwconv import Depthwise
 
@@ -14,7 +15,7 @@ CYCLES = 300
 IDLE = 0, 0, "idle", 0, 0, 0
 
 
-def steps(rng, taps, window, count):
+def steps(rng, window, terms, count):
     """Return ``count`` cycles of (step, wide, kind, sliding, first, slot), 0 where idle.
 
     ``first`` starts a sum; sliding steps come in runs, of which the first two complete nothing. It
@@ -24,6 +25,7 @@ def steps(rng, taps, window, count):
         (1, 0, "taps", int(window), int(n == 0), min(max(n - 3, 0), 2)) for n in range(FILLED // 2)
     ]
     kinds = ["idle", "taps", "wide", "prelu", "add", "multiply", *["slide"] * 2 * window]
+    kinds += ["terms"] * 2 * terms
     while len(made) < count:
         kind = rng.choice(kinds)
         if kind == "idle":
@@ -52,16 +54,18 @@ def draw(rng, ports, made):
             "prelu": int(kind == "prelu"),
             "eltwise": int(kind in ("add", "multiply")), "multiply": int(kind == "multiply"),
             "add": before[0], "apart": before[1], "slide": before[3],
+            "termed": int(before[2] == "terms"),
             "join": earlier[0], "first": earlier[4], "slid": earlier[3],
             "clear": int(not earlier[0] and rng.random() < 0.2), "rst": int(n < 2),
         }  # fmt: skip
         for name, (way, width) in ports.items():
             if way == "input" and name not in values and name != "clk":
-                value = rng.choice([1 << width - 1, rng.getrandbits(width)])
+                value = rng.choice([1 << width - 1, (1 << width - 1) - 1, rng.getrandbits(width)])
                 if name.startswith("w__") and not wide:
                     value = rng.choice([-128, 127, rng.randint(-128, 127)])
                 values[name] = value & (1 << width) - 1
-        for name in (name for name in values if name.startswith("left__") and not wide):
+        bytes_only = kind not in ("add", "multiply", "terms")
+        for name in (name for name in values if name.startswith("left__") and bytes_only):
             operand = values[name.replace("left__", "x__0__")]
             values[name] = operand | (operand & 0x80) * 6  # ten bits
         if step and sliding and slot < 2:  # the kernel's columns come one after the other
@@ -90,8 +94,9 @@ def unknown(made):
 @pytest.mark.parametrize(
     ("name", "taps", "window", "double_rate"),
     [
-        ("B64", 2, False, False), ("B128", 3, False, False), ("B128", 3, True, False),
-        ("B128", 3, True, True), ("B512", 3, True, True), ("B4096", 5, False, False),
+        ("B64+scaled", 2, False, False), ("B128", 3, False, False),
+        ("B128+scaled", 3, True, False), ("B128+scaled", 3, True, True),
+        ("B4096", 5, False, False), ("B64+scaled", 8, False, False),
     ],
 )  # fmt: skip
 def test_blocks_sum_what_plain_multiplications_do(name, taps, window, double_rate, tmp_path):
@@ -108,7 +113,7 @@ def test_blocks_sum_what_plain_multiplications_do(name, taps, window, double_rat
     ports = ports_of(texts["plain"], "plain")
     more = {"dpu_2x_clk", "dpu_2x_rst"} if double_rate else set()
     assert ports_of(texts["blocks"], "blocks").keys() - more == ports.keys()
-    made = steps(rng, taps, window, CYCLES)
+    made = steps(rng, window, Extension.SCALED in target.extensions, CYCLES)
     drawn = draw(rng, ports, made)
     left_out = unknown(made) if double_rate else ()
     assert compare(texts, ports, drawn, tmp_path, f"seed {seed}", left_out) > CYCLES
