@@ -135,11 +135,12 @@ def without_range(graph: QuantizedGraph) -> list[Node]:
 
     Quantizers for CPUs and GPUs often round only what a layer takes.
     """
+    readers = graph.consumer_map()
 
     def is_rounded(node: Node) -> bool:
-        users = graph.consumers(node.name)
+        users = readers[node.name]
         if len(users) == 1 and users[0].kind in operator_of(node).fuses:
-            users = graph.consumers(users[0].name)
+            users = readers[users[0].name]
         return bool(users) and all(user.kind == "fix" for user in users)
 
     return [
