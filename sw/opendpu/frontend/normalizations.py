@@ -10,20 +10,16 @@ go back.
 """
 
 import dataclasses
-import math
 from collections import Counter
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
 
 import numpy as np
 import onnx
-from onnx import helper
 
-from opendpu.frontend.def_use import DefUse, kept_axes, with_origin
+from opendpu.frontend.def_use import DefUse, kept_axes
+from opendpu.frontend.norm_nodes import Span, may_be_grouped, span_of, written
 from opendpu.ir import Array
 from opendpu.ops.foreign import DEFAULT_DOMAINS, LAYER_NORM, RMS_NORM
-
-IMAGE_RANK, CHANNELS = 4, 1
-"""Axes of ``NCHW``, and which one is channels."""
 
 
 def normalized(
@@ -45,9 +41,14 @@ def normalized(
         found = search.at(root) if root.op_type == "Sqrt" else None
         if found is None:
             continue
-        replaced[id(found.nodes[-1])] = _moved(
-            _operator(found, constants, shape_of), found, shape_of, add_floats
+        scale, bias = (
+            found.span.by_channel(constants[name]) if name else None
+            for name in (found.scale, found.bias)
         )
+        replaced[id(found.nodes[-1])] = written(
+            found.op_type, found.x, found.span, found.epsilon, found.nodes[-1], (scale, bias),
+            constants, add_floats,
+        )  # fmt: skip
         dropped.update(id(node) for node in found.nodes[:-1])
     return [
         made for node in nodes if id(node) not in dropped for made in replaced.get(id(node), [node])
@@ -62,54 +63,9 @@ class _Norm:
     x: str
     epsilon: float
     nodes: list[onnx.NodeProto]
-    rank: int
-    axis: int
+    span: Span
     scale: str = ""
     bias: str = ""
-
-
-def _operator(
-    found: _Norm,
-    constants: MutableMapping[str, Array],
-    shape_of: Callable[[str], tuple[int, ...] | None],
-) -> onnx.NodeProto:
-    """Return one node that computes the same."""
-    last, shape = found.nodes[-1], shape_of(found.x)
-    assert shape is not None
-    inputs = [found.x]
-    for name, fill in ((found.scale, 1.0), (found.bias, 0.0)):
-        if not name and fill == 0.0:
-            continue
-        made = f"{last.output[0]}_{'scale' if fill else 'bias'}"
-        value = np.full(1, fill) if not name else constants[name].reshape(-1)
-        constants[made] = np.broadcast_to(value, shape[found.axis]).astype(np.float32)
-        inputs.append(made)
-    made_node = helper.make_node(
-        found.op_type, inputs, last.output, last.name, axis=-1, epsilon=found.epsilon
-    )
-    return with_origin(made_node, last)
-
-
-def _moved(
-    node: onnx.NodeProto,
-    found: _Norm,
-    shape_of: Callable[[str], tuple[int, ...] | None],
-    add_floats: Callable[[str, tuple[int, ...]], None],
-) -> list[onnx.NodeProto]:
-    """Return a normalization of the last axis between what brings its axis there and back."""
-    shape = shape_of(found.x)
-    if found.axis == found.rank - 1 or shape is None:
-        return [node]
-    there = [n for n in range(found.rank) if n != found.axis] + [found.axis]
-    back = [there.index(n) for n in range(found.rank)]
-    (y,), last = node.output, f"{node.output[0]}_normalized"
-    first = helper.make_node(
-        "Transpose", [found.x], [f"{y}_channels_last"], f"{node.name}_channels_last", perm=there
-    )
-    node.input[0], node.output[0] = first.output[0], last
-    for name in (*first.output, last):
-        add_floats(name, tuple(shape[axis] for axis in there))
-    return [first, node, helper.make_node("Transpose", [last], [y], f"{node.name}_back", perm=back)]
 
 
 class _Search:
@@ -130,28 +86,25 @@ class _Search:
         if added is None or found is None or found[1].size != 1:
             return None
         variance = self.links.made(found[0], "ReduceMean")
-        axis = self._axis(variance) if variance is not None else None
+        span = self._span(variance) if variance is not None else None
         square = self._square(variance.input[0]) if variance is not None else None
-        if variance is None or square is None or axis is None:
+        if variance is None or square is None or span is None:
             return None
         inner = [square, variance, added, root]
-        rank = len(self.shape_of(variance.input[0]) or ())
-        norm = _Norm(
-            RMS_NORM, square.input[0], float(found[1].ravel()[0]), inner, rank=rank, axis=axis
-        )
+        norm = _Norm(RMS_NORM, square.input[0], float(found[1].ravel()[0]), inner, span)
         same = self._centre(norm)
         if self._divide(norm, root, same):
             self._affine(norm)
         elif not self._multiply(norm, root):
             return None
-        return norm if self._is_closed(norm) else None
+        return norm if may_be_grouped(norm.op_type, span) and self._is_closed(norm) else None
 
     def _centre(self, norm: _Norm) -> set[str]:
         """Take a difference from the mean in front, if there is; return what it is called."""
         below = self.links.made(norm.x, "Sub")
         mean = self.links.made(below.input[1], "ReduceMean") if below is not None else None
         if below is None or mean is None or mean.input[0] != below.input[0] or (
-            self._axis(mean) != norm.axis
+            self._span(mean) != norm.span
         ):  # fmt: skip
             return {norm.x}
         again = [
@@ -175,12 +128,24 @@ class _Search:
             inverse = one is not None and one.size == 1 and float(one.ravel()[0]) == 1
         else:
             inverse = reader.op_type == "Reciprocal"
-        products = self.links.readers.get(reader.output[0], [])
-        if not inverse or len(products) != 1 or products[0].op_type != "Mul":
+        product = self.links.only_reader(reader.output[0], "Mul")
+        if not inverse or product is None:
             return False
-        if not same.intersection(products[0].input):
+        if same.intersection(product.input):
+            norm.nodes += [reader, product]
+            return True
+        return self._scaled_first(norm, reader, product, same)
+
+    def _scaled_first(
+        self, norm: _Norm, inverse: onnx.NodeProto, gain: onnx.NodeProto, same: set[str]
+    ) -> bool:
+        """Take the product with a reciprocal that was scaled before; return whether it is one."""
+        (scale,) = [name for name in gain.input if self._is_by_row(name, norm)] or [""]
+        product = self.links.only_reader(gain.output[0], "Mul")
+        if not scale or product is None or not same.intersection(product.input):
             return False
-        norm.nodes += [reader, products[0]]
+        norm.scale = scale
+        norm.nodes += [inverse, gain, product]
         return True
 
     def _multiply(self, norm: _Norm, root: onnx.NodeProto) -> bool:
@@ -235,17 +200,17 @@ class _Search:
         return [*inside, end]
 
     def _is_by_row(self, name: str, norm: _Norm) -> bool:
-        """Return whether a tensor is a constant, one number for each place of the rows."""
-        value, shape = self.constants.get(name), self.shape_of(norm.x)
-        if value is None or not shape or value.size not in (1, shape[norm.axis]):
-            return False
-        return value.size == math.prod(value.shape[norm.axis - norm.rank :][:1])
+        """Return whether a tensor is a constant, one number for each channel."""
+        value = self.constants.get(name)
+        return value is not None and norm.span.by_channel(value) is not None
 
     def _affine(self, norm: _Norm) -> None:
         """Take a scale and a bias behind, if they are constants of one number a channel."""
         for op_type in ("Mul", "Add"):
             readers = self.links.readers.get(norm.nodes[-1].output[0], [])
             if len(readers) != 1 or readers[0].op_type != op_type:
+                continue
+            if op_type == "Mul" and norm.scale:
                 continue
             for _ in self._with_constant(readers[0]):
                 name = next(n for n in readers[0].input if n in self.constants)
@@ -283,11 +248,6 @@ class _Search:
         exponent = self.constants.get(node.input[1]) if node is not None else None
         return node if exponent is not None and np.all(exponent == 2) else None
 
-    def _axis(self, mean: onnx.NodeProto) -> int | None:
-        """Return the axis of a mean that stays as one of size 1: the last one, or channels."""
-        axes, shape = kept_axes(mean, self.constants), self.shape_of(mean.input[0])
-        if not shape or axes is None or len(axes) != 1:
-            return None
-        axis = axes[0] % len(shape)
-        is_channels = axis == CHANNELS and len(shape) == IMAGE_RANK
-        return axis if axis == len(shape) - 1 or is_channels else None
+    def _span(self, mean: onnx.NodeProto) -> Span | None:
+        """Return what a mean normalizes, whose axes stay as ones of size 1."""
+        return span_of(self.shape_of(mean.input[0]), kept_axes(mean, self.constants))

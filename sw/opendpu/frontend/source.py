@@ -23,8 +23,11 @@ from opendpu.frontend.feature_norms import gathered
 from opendpu.frontend.global_norms import globally_normalized
 from opendpu.frontend.guards import unguarded
 from opendpu.frontend.input_values import Values
+from opendpu.frontend.last_channels import resized_channels_first
 from opendpu.frontend.libraries import check as check_libraries
+from opendpu.frontend.means import with_means
 from opendpu.frontend.model_file import AnyModel, constants_of, label_of, read_model, reads
+from opendpu.frontend.moments import with_central_moments
 from opendpu.frontend.normalizations import normalized
 from opendpu.frontend.number_outputs import with_number_outputs
 from opendpu.frontend.opsets import opsets_of
@@ -164,6 +167,11 @@ def read(
     nodes = gathered(nodes, constants, _uses(nodes, outputs), floats)
     nodes = globally_normalized(nodes, constants, _uses(nodes, outputs), floats)
     nodes = recognized(nodes, constants, _uses(nodes, outputs), analysis.alike)
+    nodes = resized_channels_first(nodes, constants, floats, analysis.add_floats)
+    nodes = with_means(nodes, constants, _uses(nodes, outputs), floats, dialect.opset)
+    nodes = with_central_moments(
+        nodes, constants, _uses(nodes, outputs), floats, analysis.add_floats
+    )
     nodes = normalized(nodes, constants, _uses(nodes, outputs), floats, analysis.add_floats)
     return Source(
         label=label,
