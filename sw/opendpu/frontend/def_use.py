@@ -4,6 +4,7 @@
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+import numpy as np
 import onnx
 from onnx import helper
 
@@ -85,6 +86,15 @@ class DefUse:
         if len(found) != 1 or self.uses[name] != 1 or found[0].op_type != op_type:
             return None
         return found[0]
+
+    def square(self, name: str, constants: Mapping[str, Array]) -> onnx.NodeProto | None:
+        """Return what makes a tensor, if it is the square of its first input."""
+        node = self.made(name, "Mul")
+        if node is not None:
+            return node if node.input[0] == node.input[1] else None
+        node = self.made(name, "Pow")
+        exponent = constants.get(node.input[1]) if node is not None else None
+        return node if exponent is not None and np.all(exponent == 2) else None
 
     def is_closed(self, nodes: Sequence[onnx.NodeProto]) -> bool:
         """Return whether nobody else reads what nodes make, but for the last one of them."""

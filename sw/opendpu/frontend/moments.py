@@ -9,7 +9,6 @@ for normalizations know, and lose nothing where means are large.
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
-import numpy as np
 import onnx
 from onnx import helper
 
@@ -59,8 +58,8 @@ class _Search:
     def at(self, difference: onnx.NodeProto) -> list[onnx.NodeProto] | None:
         """Return the nodes of the variance that a difference is, the mean's square first."""
         moment = self.links.made(difference.input[0], "ReduceMean")
-        square = self._square(moment.input[0]) if moment is not None else None
-        below = self._square(difference.input[1])
+        square = self.links.square(moment.input[0], self.constants) if moment is not None else None
+        below = self.links.square(difference.input[1], self.constants)
         mean = self.links.made(below.input[0], "ReduceMean") if below is not None else None
         if moment is None or square is None or below is None or mean is None:
             return None
@@ -78,14 +77,6 @@ class _Search:
     def _axes(self, node: onnx.NodeProto) -> list[int] | None:
         axes, shape = kept_axes(node, self.constants), self.shape_of(node.input[0])
         return None if axes is None or not shape else sorted(axis % len(shape) for axis in axes)
-
-    def _square(self, name: str) -> onnx.NodeProto | None:
-        node = self.links.made(name, "Mul")
-        if node is not None:
-            return node if node.input[0] == node.input[1] else None
-        node = self.links.made(name, "Pow")
-        exponent = self.constants.get(node.input[1]) if node is not None else None
-        return node if exponent is not None and np.all(exponent == 2) else None
 
     def _bound(self, name: str) -> onnx.NodeProto | None:
         """Return what cuts off negative variances, if anything does."""

@@ -13,7 +13,6 @@ import dataclasses
 from collections import Counter
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
 
-import numpy as np
 import onnx
 
 from opendpu.frontend.def_use import DefUse, kept_axes
@@ -87,7 +86,9 @@ class _Search:
             return None
         variance = self.links.made(found[0], "ReduceMean")
         span = self._span(variance) if variance is not None else None
-        square = self._square(variance.input[0]) if variance is not None else None
+        square = (
+            self.links.square(variance.input[0], self.constants) if variance is not None else None
+        )
         if variance is None or square is None or span is None:
             return None
         inner = [square, variance, added, root]
@@ -239,14 +240,6 @@ class _Search:
         for one, other in (node.input, reversed(node.input)):
             if other in self.constants and one not in self.constants:
                 yield one, self.constants[other]
-
-    def _square(self, name: str) -> onnx.NodeProto | None:
-        node = self.links.made(name, "Mul")
-        if node is not None and node.input[0] == node.input[1]:
-            return node
-        node = self.links.made(name, "Pow")
-        exponent = self.constants.get(node.input[1]) if node is not None else None
-        return node if exponent is not None and np.all(exponent == 2) else None
 
     def _span(self, mean: onnx.NodeProto) -> Span | None:
         """Return what a mean normalizes, whose axes stay as ones of size 1."""
