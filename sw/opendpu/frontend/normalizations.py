@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Normalizations of rows that exporters write as several nodes, and the operator that each is.
+"""Normalizations that exporters write as several nodes, and the operator that each is.
 
 PyTorch's LayerNorm has nine nodes below operator set 17: mean, difference, square, mean, sum with
 epsilon, root, quotient, scale, bias. RMSNorm has no mean and no difference. onnxruntime computes
 ``LayerNormalization`` and ``SimplifiedLayerNormalization`` in every operator set. TensorFlow and
 Keras multiply by the reciprocal root and the scale first, ``x * f + (bias - mean * f)``. Image
 networks write LayerNorm over the channels of ``NCHW`` in the same way; channels are last then, and
-go back.
+go back. With means over space, and over the channels of a group, it is ``GroupNormalization``, of
+maps with channels first (Keras, Flax); see :mod:`opendpu.frontend.norm_nodes`.
 """
 
 import dataclasses
@@ -28,7 +29,7 @@ def normalized(
     shape_of: Callable[[str], tuple[int, ...] | None],
     add_floats: Callable[[str, tuple[int, ...]], None],
 ) -> list[onnx.NodeProto]:
-    """Return the nodes with normalizations of the last axis, or of channels, as one each.
+    """Return the nodes with normalizations of the last axis, of channels or groups, as one each.
 
     Results inside one must have no other reader; ``shape_of`` says the shape of a float32 tensor.
     ``constants`` gets scales of one where there are none, ``add_floats`` what else is new.
