@@ -20,7 +20,7 @@ def ancestors(graph: Graph, names: Iterable[str]) -> list[str]:
 
 def mixes_samples(graph: Graph, names: Iterable[str]) -> bool:
     """Return whether an op that some ops need would join samples that are stacked."""
-    constant = _constants(graph)
+    constant = constant_ops(graph)
     for name in ancestors(graph, names):
         node = graph[name]
         if name in constant:
@@ -43,7 +43,7 @@ def mixes_samples(graph: Graph, names: Iterable[str]) -> bool:
     return False
 
 
-def _constants(graph: Graph) -> set[str]:
+def constant_ops(graph: Graph) -> set[str]:
     """Return the ops that no input changes: constants, and what is made of them alone."""
     found: set[str] = set()
     for node in graph:

@@ -7,6 +7,7 @@ from collections.abc import Collection
 import numpy as np
 
 from opendpu.ir import Graph
+from opendpu.ops.batching import constant_ops
 from opendpu.quantize.finetune.examples import HELD_OUT, held_out
 from opendpu.quantize.noise import SAMPLES as MEASURED
 from opendpu.quantize.observers.observed import Observed
@@ -138,8 +139,8 @@ def _work_behind(graph: Graph, needed: list[str]) -> dict[str, float]:
 
 
 def ends_of(graph: Graph, groups: ScaleGroups) -> list[str]:
-    """Return the quantized tensors behind which no other is."""
-    users, chosen = graph.consumer_map(), set(groups.names)
+    """Return the quantized tensors behind which no other is, of those that samples change."""
+    users, chosen = graph.consumer_map(), set(groups.names) - constant_ops(graph)
     leads: set[str] = set()
     ends = []
     for node in reversed(graph.nodes.values()):

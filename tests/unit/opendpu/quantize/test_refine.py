@@ -158,3 +158,12 @@ def test_results_that_no_sample_reaches_are_those_of_each():
         exact = np.maximum(graph["given"].value, 0)
         np.testing.assert_array_equal(results["places"], np.repeat(exact, count, axis=0))
     assert fix_name("places") in {node.name for node in quantize(graph, data)}
+
+
+def test_a_result_of_constants_alone_is_none_that_refinement_judges():
+    """Its first axis is none of samples: it could not be compared, sample by sample."""
+    net = Net()
+    net.add_const("given", net.random.standard_normal(8))
+    net.put("y", "relu", ["given"])
+    graph = net.done("y")
+    assert fix_name("y") in {node.name for node in quantize(graph, samples(8))}
