@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 import onnx
-from onnx import helper
 
 from opendpu.frontend.model_file import reads
 from opendpu.ir import Array
@@ -14,27 +13,29 @@ from opendpu.ir import Array
 
 @dataclasses.dataclass(frozen=True)
 class Fusion:
-    """What is one operator, and the nodes that it is, the last one at the end."""
+    """What stands for nodes, one operator as a rule, and these nodes, the last one at the end."""
 
-    made: onnx.NodeProto
+    made: Sequence[onnx.NodeProto]
     nodes: list[onnx.NodeProto]
 
 
 def fused(
     nodes: Sequence[onnx.NodeProto], find: Callable[[onnx.NodeProto], Fusion | None]
 ) -> list[onnx.NodeProto]:
-    """Return the nodes with what ``find`` finds as one each, in the place of its last node.
+    """Return the nodes with what stands for those that ``find`` finds in the place of the last.
 
     ``find`` is asked of every node that is not inside what was found before.
     """
-    replaced: dict[int, onnx.NodeProto] = {}
+    replaced: dict[int, Sequence[onnx.NodeProto]] = {}
     dropped: set[int] = set()
     for node in nodes:
         found = find(node) if id(node) not in dropped else None
         if found is not None:
             replaced[id(found.nodes[-1])] = found.made
             dropped.update(id(inner) for inner in found.nodes[:-1])
-    return [replaced.get(id(node), node) for node in nodes if id(node) not in dropped]
+    return [
+        made for node in nodes if id(node) not in dropped for made in replaced.get(id(node), [node])
+    ]
 
 
 def without_unread(
@@ -112,11 +113,15 @@ def kept_axes(node: onnx.NodeProto, constants: Mapping[str, Array]) -> list[int]
 
     They are an attribute, or an input from some operator set on.
     """
-    attrs = {item.name: helper.get_attribute_value(item) for item in node.attribute}
-    if not attrs.get("keepdims", 1):
-        return None
-    if "axes" in attrs:
-        return [int(axis) for axis in attrs["axes"]]
+    keeps = all(item.i for item in node.attribute if item.name == "keepdims")
+    return reduced_axes(node, constants) if keeps else None
+
+
+def reduced_axes(node: onnx.NodeProto, constants: Mapping[str, Array]) -> list[int] | None:
+    """Return the axes of a reduction, if it says them, and they are known."""
+    for item in node.attribute:
+        if item.name == "axes":
+            return list(item.ints)
     value = constants.get(node.input[1]) if len(node.input) > 1 else None
     return None if value is None else [int(axis) for axis in value.ravel()]
 

@@ -93,7 +93,7 @@ class _Search:
             "GroupNormalization", [before.input[0], *names], last.output, last.name,
             num_groups=count, epsilon=epsilon,
         )  # fmt: skip
-        return Fusion(with_origin(made, norm), inside)
+        return Fusion([with_origin(made, norm)], inside)
 
     def unit_vectors(self, quotient: onnx.NodeProto) -> Fusion | None:
         """Return vectors over their lengths, of which ``quotient`` is the last node."""
@@ -126,7 +126,7 @@ class _Search:
         )
         if least:
             made.attribute.append(helper.make_attribute("epsilon", least))
-        return Fusion(with_origin(made, quotient), inside)
+        return Fusion([with_origin(made, quotient)], inside)
 
 
 def channel_reader(

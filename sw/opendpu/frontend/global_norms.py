@@ -76,7 +76,7 @@ class _Search:
             "GroupNormalization", [norm.x, *names], last.output, last.name,
             num_groups=norm.groups, epsilon=norm.epsilon,
         )  # fmt: skip
-        return Fusion(with_origin(made, last), inside)
+        return Fusion([with_origin(made, last)], inside)
 
     def _norm(self, quotient: onnx.NodeProto) -> _Norm | None:
         """Return what a quotient divides by its deviation, if that is what it does."""

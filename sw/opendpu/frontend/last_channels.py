@@ -14,9 +14,8 @@ from onnx import helper
 from opendpu.frontend.def_use import with_origin
 from opendpu.ir import Array
 from opendpu.ops.foreign import DEFAULT_DOMAINS
+from opendpu.ops.onnx_builder import TO_NCHW, TO_NHWC
 
-FIRST, LAST = (0, 3, 1, 2), (0, 2, 3, 1)
-"""The axes of ``NHWC`` in the order of ``NCHW``, and back."""
 ROI, SCALES, SIZES = 1, 2, 3
 """Inputs of ``Resize``."""
 
@@ -44,14 +43,16 @@ def resized_channels_first(
         inner.CopyFrom(node)
         inner.input[0], inner.output[0] = first, last
         inner.input[index] = f"{y}_factors"
-        constants[inner.input[index]] = constants[node.input[index]].ravel()[list(FIRST)]
+        constants[inner.input[index]] = constants[node.input[index]].ravel()[list(TO_NCHW)]
         for name, source in ((first, x), (last, y)):
             shape = shape_of(source) or ()
-            add_floats(name, tuple(shape[axis] for axis in FIRST))
+            add_floats(name, tuple(shape[axis] for axis in TO_NCHW))
         made += [
-            with_origin(helper.make_node("Transpose", [x], [first], first, perm=FIRST), node),
+            with_origin(helper.make_node("Transpose", [x], [first], first, perm=TO_NCHW), node),
             inner,
-            with_origin(helper.make_node("Transpose", [last], [y], f"{y}_back", perm=LAST), node),
+            with_origin(
+                helper.make_node("Transpose", [last], [y], f"{y}_back", perm=TO_NHWC), node
+            ),
         ]
     return made
 
@@ -68,13 +69,13 @@ def _factors(
     if has_region or any(item.name == "axes" for item in node.attribute):
         return None
     before, after = (shape_of(name) for name in (node.input[0], node.output[0]))
-    if before is None or after is None or len(before) != len(FIRST):
+    if before is None or after is None or len(before) != len(TO_NCHW):
         return None
     changed = [one != other for one, other in zip(before, after, strict=True)]
     if changed[0] or changed[3] or not changed[1]:
         return None
     for index in (SCALES, SIZES):
         value = constants.get(node.input[index]) if len(node.input) > index else None
-        if value is not None and np.size(value) == len(FIRST):
+        if value is not None and np.size(value) == len(TO_NCHW):
             return index
     return None

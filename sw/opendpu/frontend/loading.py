@@ -75,9 +75,7 @@ def load_model(
         case Format.PYTORCH:
             with _needs("torch", path, "program of PyTorch"):
                 from opendpu.frontend.pytorch import load_program
-            return load_program(
-                path, input_shapes, any_scale=any_scale, requantize=requantize
-            )  # fmt: skip
+            return load_program(path, input_shapes, any_scale=any_scale, requantize=requantize)
         case Format.TORCHSCRIPT:
             with _needs("torch", path, "program of PyTorch"):
                 from opendpu.frontend.pytorch import load_script

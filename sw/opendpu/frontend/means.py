@@ -9,14 +9,14 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from opendpu.frontend.def_use import DefUse, Fusion, fused, with_origin
+from opendpu.frontend.def_use import DefUse, Fusion, fused, reduced_axes, with_origin
 from opendpu.ir import Array
 from opendpu.ops.foreign import DEFAULT_DOMAINS
 
 TOLERANCE = 1e-6
 """How far a factor may be from one over a count: float32 does not hold most of these."""
-AXES_AS_INPUT = {"ReduceSum": 13, "ReduceMean": 18}
-"""The operator set from which the axes of a reduction are an input."""
+AXES_AS_INPUT = 18
+"""The operator set from which the axes of ReduceMean are an input."""
 
 
 def with_means(
@@ -38,7 +38,7 @@ def with_means(
         if operands is None or total is None or links.uses[operands[0]] != 1:
             return None
         shape = shape_of(total.input[0])
-        axes = _axes(total, constants, opset, len(shape or ()))
+        axes = _axes(total, constants, len(shape or ()))
         known = {node.domain, total.domain} <= set(DEFAULT_DOMAINS)
         if not shape or axes is None or not known:
             return None
@@ -49,12 +49,12 @@ def with_means(
         made = helper.make_node(
             "ReduceMean", [total.input[0]], node.output, node.name, keepdims=keep
         )
-        if opset < AXES_AS_INPUT["ReduceMean"]:
+        if opset < AXES_AS_INPUT:
             made.attribute.append(helper.make_attribute("axes", axes))
         else:
             made.input.append(f"{node.output[0]}_axes")
             constants[made.input[1]] = np.array(axes, np.int64)
-        return Fusion(with_origin(made, node), [total, node])
+        return Fusion([with_origin(made, node)], [total, node])
 
     return fused(nodes, find)
 
@@ -78,16 +78,13 @@ def _divided(
 
 
 def _axes(
-    total: onnx.NodeProto, constants: MutableMapping[str, Array], opset: int, rank: int
+    total: onnx.NodeProto, constants: MutableMapping[str, Array], rank: int
 ) -> list[int] | None:
     """Return the axes of a sum, counted from the front; none where they are not known."""
-    attrs = {item.name: helper.get_attribute_value(item) for item in total.attribute}
-    axes = attrs.get("axes")
-    if opset >= AXES_AS_INPUT["ReduceSum"] and len(total.input) > 1 and total.input[1]:
-        value = constants.get(total.input[1])
-        if value is None:
-            return None
-        axes = value.ravel().tolist()
+    axes = reduced_axes(total, constants)
+    if axes is None and any(total.input[1:]):
+        return None
     if not axes:
-        return None if attrs.get("noop_with_empty_axes") else list(range(rank))
-    return sorted(int(axis) % max(rank, 1) for axis in axes)
+        keeps_all = any(item.i for item in total.attribute if item.name == "noop_with_empty_axes")
+        return None if keeps_all else list(range(rank))
+    return sorted(axis % max(rank, 1) for axis in axes)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 import onnx
 from onnx import helper
 
-from opendpu.frontend.def_use import DefUse, kept_axes, with_origin
+from opendpu.frontend.def_use import DefUse, Fusion, fused, kept_axes, with_origin
 from opendpu.ir import Array
 from opendpu.ops.foreign import DEFAULT_DOMAINS
 
@@ -32,21 +32,18 @@ def with_central_moments(
     tensor, ``add_floats`` is told what is new.
     """
     search = _Search(DefUse(nodes, uses), constants, shape_of)
-    replaced: dict[int, list[onnx.NodeProto]] = {}
-    dropped: set[int] = set()
-    for node in nodes:
-        found = search.at(node) if node.op_type == "Sub" else None
-        if found is None:
-            continue
-        *inside, last = found
-        made = _central(search, found[0], last)
-        add_floats(made[0].output[0], shape_of(made[0].input[0]) or ())
-        add_floats(made[1].output[0], shape_of(made[0].input[0]) or ())
-        replaced[id(last)] = made
-        dropped.update(id(one) for one in inside)
-    return [
-        made for node in nodes if id(node) not in dropped for made in replaced.get(id(node), [node])
-    ]
+
+    def find(node: onnx.NodeProto) -> Fusion | None:
+        inside = search.at(node) if node.op_type == "Sub" else None
+        if inside is None:
+            return None
+        made = _central(search, inside[0], inside[-1])
+        differs, square, _ = made
+        for new in (differs, square):
+            add_floats(new.output[0], shape_of(differs.input[0]) or ())
+        return Fusion(made, inside)
+
+    return fused(nodes, find)
 
 
 class _Search:

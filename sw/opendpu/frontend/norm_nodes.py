@@ -11,14 +11,12 @@ import onnx
 from onnx import helper
 
 from opendpu.frontend.def_use import with_origin
+from opendpu.frontend.feature_norms import MAP_RANKS, Shape
 from opendpu.ir import Array
 from opendpu.ops.foreign import LAYER_NORM
 
 IMAGE_RANK, CHANNELS = 4, 1
 """Axes of ``NCHW``, and which one is channels."""
-MAP_RANKS = (3, 4)
-"""Axes of what ``GroupNormalization`` takes here: batch, channels, then space."""
-Shape = tuple[int, ...]
 
 
 @dataclasses.dataclass(frozen=True)

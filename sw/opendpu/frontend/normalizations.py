@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, MutableMapping, Sequence
 
 import onnx
 
-from opendpu.frontend.def_use import DefUse, kept_axes
+from opendpu.frontend.def_use import DefUse, Fusion, fused, kept_axes
 from opendpu.frontend.norm_nodes import Span, may_be_grouped, span_of, written
 from opendpu.ir import Array
 from opendpu.ops.foreign import DEFAULT_DOMAINS, LAYER_NORM, RMS_NORM
@@ -35,24 +35,22 @@ def normalized(
     ``constants`` gets scales of one where there are none, ``add_floats`` what else is new.
     """
     search = _Search(DefUse(nodes, uses), constants, shape_of)
-    replaced: dict[int, list[onnx.NodeProto]] = {}
-    dropped: set[int] = set()
-    for root in nodes:
+
+    def find(root: onnx.NodeProto) -> Fusion | None:
         found = search.at(root) if root.op_type == "Sqrt" else None
         if found is None:
-            continue
+            return None
         scale, bias = (
             found.span.by_channel(constants[name]) if name else None
             for name in (found.scale, found.bias)
         )
-        replaced[id(found.nodes[-1])] = written(
+        made = written(
             found.op_type, found.x, found.span, found.epsilon, found.nodes[-1], (scale, bias),
             constants, add_floats,
         )  # fmt: skip
-        dropped.update(id(node) for node in found.nodes[:-1])
-    return [
-        made for node in nodes if id(node) not in dropped for made in replaced.get(id(node), [node])
-    ]
+        return Fusion(made, found.nodes)
+
+    return fused(nodes, find)
 
 
 @dataclasses.dataclass

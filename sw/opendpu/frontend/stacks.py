@@ -44,7 +44,7 @@ def unstacked(
         ):  # fmt: skip
             return None
         made = helper.make_node("Sum", [layer.input[0] for layer in inside], node.output, node.name)
-        return Fusion(with_origin(made, node), every)
+        return Fusion([with_origin(made, node)], every)
 
     return fused(nodes, sum_of)
 

@@ -9,14 +9,14 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
+from onnx import helper
 from onnxscript import opset18 as op
 
 NAMESPACE = "quantized_decomposed"
 REGISTERING = ("torch.ao.quantization.fx._decomposed", "torchao.quantization.pt2e")
 """Modules that make the operators known to PyTorch when they are imported; one is enough."""
-_ONNX = {torch.uint8: 2, torch.int8: 3, torch.uint16: 4, torch.int16: 5, torch.int32: 6}
-"""Element types of ONNX of integers that tensors are rounded to."""
 
 
 def register() -> None:
@@ -33,8 +33,7 @@ def _quantize_per_tensor(  # type: ignore[no-untyped-def]
     """Make QuantizeLinear, and Clip where fewer integers are left; the exporter's own has none."""
     step: Any = op.Constant(value_float=scale)
     made: Any = op.QuantizeLinear(input, step, _integer(zero_point, dtype))
-    kind = next(kind for kind, number in _ONNX.items() if number == dtype)
-    limits = torch.iinfo(kind)
+    limits = np.iinfo(helper.tensor_dtype_to_np_dtype(dtype))
     if (quant_min, quant_max) == (limits.min, limits.max):
         return made
     return op.Clip(made, _integer(quant_min, dtype), _integer(quant_max, dtype))
@@ -47,8 +46,7 @@ def _integer(value: int, dtype: int) -> Any:
 
 
 def clamped() -> dict[Callable[..., Any], Callable[..., Any]]:
-    """Return functions that make ONNX's operators, by the operator of PyTorch."""
-    register()
+    """Return functions that make ONNX's operators, by the operators that PyTorch knows of."""
     space = getattr(torch.ops, NAMESPACE)
     try:
         return {space.quantize_per_tensor.default: _quantize_per_tensor}
