@@ -20,7 +20,7 @@ from opendpu.profile import COUNTER, profile
 from opendpu.quantize import Quantized, check_substitution, quantize_with_report
 from opendpu.quantize.progress import silent
 from opendpu.quantize.samples import Calibration
-from opendpu.requantization import load_for_quantizing, warn_where_needless
+from opendpu.requantization import load_for_quantizing
 from opendpu.runtime.devices import DEFAULT_MEMORY, known_devices
 from opendpu.runtime.program import dpu_subgraphs
 from opendpu.targets import find_target
@@ -80,11 +80,8 @@ def compile_onnx(
     graph = load_for_quantizing(
         path, options.input_shape, onnx_libraries, input_values=input_values, requantize=requantize,
         has_samples=calibration is not None, any_scale=Extension.SCALED in chosen.extensions,
+        warn=True,
     )  # fmt: skip
-    if requantize:
-        warn_where_needless(
-            path, graph, options.input_shape, onnx_libraries, input_values=input_values
-        )
     options = dataclasses.replace(options, input_shape={})
     show("quantizing")
     if isinstance(graph, Quantized):

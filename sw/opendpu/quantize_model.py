@@ -27,7 +27,7 @@ from opendpu.quantize import Quantized, Report, quantize_with_report
 from opendpu.quantize.config import QuantizeConfig
 from opendpu.quantize.progress import silent
 from opendpu.quantize.samples import Calibration, Samples, calibration_samples
-from opendpu.requantization import load_for_quantizing, warn_where_needless
+from opendpu.requantization import load_for_quantizing, warn_needless
 from opendpu.runtime.program import dpu_subgraphs
 from opendpu_arch import outputs
 from opendpu_arch.errors import GraphError, OutputError, TensorError, UnsupportedError
@@ -150,10 +150,8 @@ def quantize_onnx(
     show("reading")
     graph = _read(
         path, input_shapes, onnx_libraries, input_values=input_values, requantize=requantize,
-        has_samples=calibration is not None,
+        has_samples=calibration is not None, warn=True,
     )  # fmt: skip
-    if requantize:
-        warn_where_needless(path, graph, input_shapes, onnx_libraries, input_values=input_values)
     if isinstance(graph, Quantized):
         if calibration is not None:
             raise UnsupportedError(
@@ -254,6 +252,7 @@ def _read(
     requantize: bool,
     has_samples: bool,
     any_scale: bool = False,
+    warn: bool = False,
 ) -> FloatGraph | Quantized:
     if pathlib.Path(path).suffix == ".xmodel":
         check_no_values(path, input_values)
@@ -265,10 +264,12 @@ def _read(
                 code="XCOM_INVALID_GRAPH",
             )
         made = from_xir(stored)
+        if warn and requantize:
+            warn_needless(path, quantized=isinstance(made, QuantizedGraph))
         return Quantized(made, None) if isinstance(made, QuantizedGraph) else made
     return load_for_quantizing(
         path, input_shapes, onnx_libraries, input_values=input_values, requantize=requantize,
-        has_samples=has_samples, any_scale=any_scale,
+        has_samples=has_samples, any_scale=any_scale, warn=warn,
     )  # fmt: skip
 
 

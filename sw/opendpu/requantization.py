@@ -53,6 +53,7 @@ def load_for_quantizing(
     requantize: bool = False,
     has_samples: bool,
     any_scale: bool = False,
+    warn: bool = False,
 ) -> FloatGraph | Quantized:
     """Return a float graph to be quantized with samples, or a quantized graph where it is one.
 
@@ -68,6 +69,8 @@ def load_for_quantizing(
         Whether there are samples.
     any_scale
         Whether the target computes with any scale, so that none needs to be changed.
+    warn
+        Whether to warn where scales may be changed, but the model has none to change.
 
     Raises
     ------
@@ -77,10 +80,15 @@ def load_for_quantizing(
     mode = Requantize.chosen(wanted=requantize, has_samples=has_samples)
     file = _File(path, input_shapes, input_values, libraries)
     graph = file.graph(mode, any_scale=any_scale and not requantize)
+    warn = warn and requantize
     if not is_quantized(graph):
+        if warn and not file.has_other_scales():
+            warn_needless(path, quantized=False)
         return graph
     found = by_ranges(graph) if mode is Requantize.RANGES else complete(graph)
     if mode is not Requantize.RANGES or not file.has_other_scales():
+        if warn:
+            warn_needless(path, quantized=True)
         return Quantized(found, None)
     reference = file.graph(Requantize.DATA)
     loss = _loss(reference, Quantized(found, None), file.input_ranges())
@@ -92,33 +100,13 @@ def load_for_quantizing(
     return Quantized(found, loss, reference)
 
 
-def warn_where_needless(
-    path: Path,
-    found: FloatGraph | Quantized,
-    input_shapes: Sizes | None = None,
-    libraries: Sequence[str | pathlib.Path] = (),
-    *,
-    input_values: Values | None = None,
-) -> None:
+def warn_needless(path: Path, *, quantized: bool) -> None:
     """Warn of a model whose scales may be changed, but which has none to change.
 
-    ``found`` is what was loaded of it; parameters are those of :func:`load_for_quantizing`.
+    ``quantized`` says whether it has those of the DPU, or none at all.
     """
-    if isinstance(found, Quantized):
-        needless = found.report is None  # it says what changing them costs
-    else:
-        is_xir = pathlib.Path(path).suffix == ".xmodel"
-        needless = (
-            is_xir or not _File(path, input_shapes, input_values, libraries).has_other_scales()
-        )
-    if needless:
-        why = (
-            "it is quantized with scales of the DPU" if isinstance(found, Quantized)
-            else "it is a float model"
-        )  # fmt: skip
-        warnings.warn(
-            f"{os.fspath(path)} has no scales to change (--requantize): {why}", stacklevel=3
-        )
+    why = "it is quantized with scales of the DPU" if quantized else "it is a float model"
+    warnings.warn(f"{os.fspath(path)} has no scales to change (--requantize): {why}", stacklevel=3)
 
 
 def by_ranges(graph: FloatGraph) -> QuantizedGraph:
