@@ -98,6 +98,12 @@ class Record:
         return cached
 
     @classmethod
+    def values_of(cls, name: str) -> range:
+        """Return the values that the field ``name`` holds."""
+        (field,) = (f for f in cls.bit_fields() if f.name == name)
+        return range(field.minimum, field.maximum + 1)
+
+    @classmethod
     @functools.cache
     def _places(cls) -> tuple[tuple[str, int, int, int, int], ...]:
         """Return name, word, lowest bit, smallest and largest value of every field."""

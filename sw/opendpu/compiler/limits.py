@@ -3,7 +3,8 @@
 
 import dataclasses
 
-from opendpu_arch.isa import Alu, AluInit, Conv, ConvInit, Elew, Instruction, Load, Save
+from opendpu_arch.isa import Alu, AluInit, Conv, ConvInit, Elew, ElewInit, Instruction, Load, Save
+from opendpu_arch.numerics import prelu_shift, write_shift
 
 ADDRESS_GROUPS = sum(field.name.startswith("bank_addr_in") for field in Conv.bit_fields())
 """Address groups of its input that an instruction names."""
@@ -11,7 +12,7 @@ ADDRESS_GROUPS = sum(field.name.startswith("bank_addr_in") for field in Conv.bit
 
 def largest(instruction: type[Instruction], field: str) -> int:
     """Return the largest value that a field of an instruction can carry."""
-    return next(f.maximum for f in instruction.bit_fields() if f.name == field)
+    return instruction.values_of(field)[-1]
 
 
 MAX_COLUMNS = min(largest(Conv, "length"), largest(AluInit, "length"), largest(Elew, "length"))
@@ -45,6 +46,14 @@ MAX_PAD_BEFORE = min(
 """Top and left padding of an instruction."""
 MAX_STRIDE_OUT = 4
 """Rows a bank that several output rows at a time are written to; a row alone goes anywhere."""
+MAX_SHIFT_CUT = largest(ConvInit, "shift_cut")
+"""Bits by which a result of CONV or ALU goes to the right."""
+MAX_SHIFT_READ = largest(ElewInit, "shift_read")
+"""Bits by which an input of ELEW goes to the right."""
+MAX_SHIFT_WRITE = max(map(write_shift, Elew.values_of("shift_write")))
+"""Bits by which a result of ELEW goes either way."""
+MAX_SHIFT_PRELU = max(map(prelu_shift, AluInit.values_of("shift_prelu_p")))
+"""Bits of ``shift_prelu_p`` and ``shift_prelu_n``, either way."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -3,12 +3,11 @@
 
 from opendpu.compiler.constraints.registry import constraint, inputs_of
 from opendpu.compiler.fixed import point_of
+from opendpu.compiler.limits import MAX_SHIFT_READ, MAX_SHIFT_WRITE
 from opendpu.ir import Graph, Node
 from opendpu.ops.fixed.requantize import is_scaled
 from opendpu_arch.target import Target
 
-MAX_SHIFT_READ = 15
-MAX_SHIFT_WRITE = 15
 MAX_INPUTS = {"ADD": 4, "SUB": 2, "MUL": 2}
 QUANTIZATION = "XCOM_UNSUPPORT_QUANTIZATION"
 

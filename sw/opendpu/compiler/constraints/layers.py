@@ -4,15 +4,19 @@
 from opendpu.compiler.constraints.registry import constraint, extent, inputs_of, pair
 from opendpu.compiler.dilation import fits_dilated
 from opendpu.compiler.fixed import DEPTHWISE, LAYERS, TRANSPOSED
-from opendpu.compiler.limits import MAX_ALU_KERNEL, MAX_CONV_KERNEL, MAX_CONV_STRIDE, MAX_PAD_BEFORE
+from opendpu.compiler.limits import (
+    MAX_ALU_KERNEL,
+    MAX_CONV_KERNEL,
+    MAX_CONV_STRIDE,
+    MAX_PAD_BEFORE,
+    MAX_SHIFT_CUT,
+)
 from opendpu.compiler.shifts import shifts_of
 from opendpu.ir import Graph, Node
 from opendpu.ops.fixed.requantize import is_scaled
 from opendpu_arch.extensions import Extension
 from opendpu_arch.numerics import MAX_CHANNEL_SHIFT, MAX_SHIFT_BIAS
 from opendpu_arch.target import Target
-
-MAX_SHIFT_CUT = 63
 
 CONV = ("conv2d-fix",)
 DEPTHWISE_CONV = ("depthwise-conv2d-fix",)

@@ -3,6 +3,7 @@
 
 from opendpu.compiler.constraints.registry import constraint, inputs_of, pair
 from opendpu.compiler.fixed import point_of
+from opendpu.compiler.limits import MAX_SHIFT_CUT
 from opendpu.ir import Graph, Node
 from opendpu.ops.bilinear import bilinear_weights
 from opendpu.ops.fixed.requantize import is_scaled
@@ -10,7 +11,6 @@ from opendpu_arch.target import Target
 
 MAX_SCALE = 256
 """Pixels that LOAD lays side by side, for a word each."""
-MAX_SHIFT_CUT = 63
 MAX_INDEXED = 256
 MAX_REDUCED = 4096
 

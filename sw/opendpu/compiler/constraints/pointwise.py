@@ -3,18 +3,16 @@
 
 from opendpu.compiler.constraints.registry import constraint, inputs_of
 from opendpu.compiler.fixed import point_of
+from opendpu.compiler.limits import MAX_SHIFT_CUT, MAX_SHIFT_PRELU
 from opendpu.ir import Graph, Node
 from opendpu_arch.target import Target
 
-MAX_SHIFT_PRELU = 31
-"""Bits of ``shift_prelu_p`` and ``shift_prelu_n``, either way."""
 MAX_SIGMOID_POINT = 19
 """Fractional bits with which the 3 of hard-sigmoid is below the engine's bound of 2**32."""
 BOUND_AT_RESULT = 7
 """Fractional bits of a result that is saturated before one."""
 BOUND_AT_INPUT = 6
 """Fractional bits of an input that is never 3."""
-MAX_SHIFT_CUT = 63
 SIGMOID_BITS = 14
 """Fractional bits of the engine's 1/6."""
 

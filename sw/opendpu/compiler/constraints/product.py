@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Limits of products of two feature maps."""
 
-from opendpu.compiler.constraints.layers import MAX_SHIFT_CUT
 from opendpu.compiler.constraints.registry import constraint, inputs_of
 from opendpu.compiler.fixed import point_of
+from opendpu.compiler.limits import MAX_SHIFT_CUT
 from opendpu.ir import Graph, Node
 from opendpu.ops.fixed.product import KIND
 from opendpu.ops.fixed.requantize import is_scaled

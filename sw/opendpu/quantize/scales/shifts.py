@@ -20,14 +20,7 @@ from opendpu_arch.numerics import MAX_CHANNEL_SHIFT, write_shift
 Points = npt.NDArray[np.int64]
 """Fix points, one or as many as there are output channels."""
 
-
-def _values(instruction: type[isa.Instruction], name: str) -> range:
-    """Return the values of a field."""
-    (field,) = (f for f in instruction.bit_fields() if f.name == name)
-    return range(field.minimum, field.maximum + 1)
-
-
-SHIFT_CUT = _values(isa.ConvInit, "shift_cut")
+SHIFT_CUT = isa.ConvInit.values_of("shift_cut")
 """Values of ``shift_cut`` = weights + input - output."""
 
 SHIFT_BIAS = range(MAX_SHIFT_BIAS + 1)
@@ -39,10 +32,10 @@ FINEST_BIAS = 4
 ROOM = 4
 """Units of the result by which the bias of a channel can be corrected, at least."""
 
-SHIFT_READ = _values(isa.ElewInit, "shift_read")
+SHIFT_READ = isa.ElewInit.values_of("shift_read")
 """Values of ``shift_read`` = input - smallest input, of an elementwise addition."""
 
-SHIFT_WRITE = -min(map(write_shift, _values(isa.Elew, "shift_write")))
+SHIFT_WRITE = -min(map(write_shift, isa.Elew.values_of("shift_write")))
 """Bits by which results of elementwise instructions go to the left at most (``shift_write``)."""
 
 
