@@ -70,9 +70,13 @@ def test_plain_programs_take_the_same_cycles(rng):
         assert extended.cycles == plain.cycles, where
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["conv", "dwconv", "pool", "eltwise", "mixed"])
 def test_multipliers_alone_with_more_pixels(engine, rng):
-    """Four pixels of a column and two rows of MISC take turns, and there is no other extension."""
+    """Four pixels of a column and two rows of MISC take turns, and there is no other extension.
+
+    With a vendor's primitives the same target is one of the quick ones (``test_vendor``).
+    """
     target = Target.from_name("B128+scaled")
     for number in range(8):
         seed = int(rng.integers(1 << 30))
@@ -82,6 +86,7 @@ def test_multipliers_alone_with_more_pixels(engine, rng):
         compare("B128+scaled", memory, code, segments, where)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "engine, seed, memory", [("eltwise", 47323462, "stall:7"), ("mixed", 291976137, "ideal")]
 )

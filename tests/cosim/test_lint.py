@@ -56,6 +56,7 @@ def test_small_target(tmp_path):
     assert lint(generate("B64", tmp_path)) == []
 
 
+@pytest.mark.slow
 def test_two_clocks(two_clocks):
     assert lint(two_clocks) == []
     assert yosys(two_clocks) == []

@@ -52,18 +52,31 @@ def compare(which, engine, seed, **options):
     assert predicted.cycles == measured.cycles, where
 
 
-def test_three_taps_and_the_window(rng):
-    which = target("B512")
+def test_three_taps_the_window_and_three_bank_groups(rng):
+    """PP is not twice the rows of the ALU either, and LEAKYRELU is where it is not by default."""
+    which = target(
+        "B512", bank_groups=3, conv_leaky_relu=False, alu_leaky_relu=True, alu_pixel_parallel=4
+    )
     assert effective_taps(which, 3) == 3
-    for engine in ("dwconv", "pool", "misc", "mixed"):
+    assert which.pixel_parallel != 2 * which.alu_pixel_parallel
+    for engine in ("conv", "dwconv", "pool", "misc", "mixed"):
         for _ in range(4):
             compare(which, engine, int(rng.integers(1 << 30)))
 
 
+@pytest.mark.slow
+def test_three_taps_and_the_window(rng):
+    which = target("B512")
+    for engine in ("dwconv", "pool", "misc", "mixed"):
+        for _ in range(10):
+            compare(which, engine, int(rng.integers(1 << 30)))
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [
-        pytest.param({"bank_groups": 1}, marks=pytest.mark.slow),
+        {"bank_groups": 1},
         {"bank_groups": 3, "conv_leaky_relu": False, "alu_leaky_relu": True,
          "alu_pixel_parallel": 2},
     ],

@@ -68,13 +68,15 @@ def compare(name, engine, seed, *, form="xilinx"):
 
 
 @pytest.mark.parametrize("engine", ["conv", "dwconv", "misc", "mixed"])
-def test_dsp48e2(engine, rng):
-    """B128 has three taps and the window.
+def test_all_primitives_of_xilinx(engine, rng):
+    """DSP blocks, every second edge of whose clock comes with one of the DPU's, and UltraRAM.
 
-    B64+scaled, whose padding has its zero point behind its registers, is one of the slow ones.
+    B128 has three taps and the window. Weights of both kinds of memory are late by the same; all
+    engines meet in the image banks. Each option alone, and B64+scaled, whose padding has its zero
+    point behind its registers, are slow ones.
     """
     for _ in range(6):
-        compare("B128+scaled", engine, int(rng.integers(1 << 30)))
+        compare("B128+scaled", engine, int(rng.integers(1 << 30)), form=BOTH)
 
 
 @pytest.mark.parametrize("engine", ["conv", "misc", "mixed"])
@@ -91,21 +93,12 @@ def test_ultra_ram_of_other_targets(name, rng):
         compare(name, "mixed", int(rng.integers(1 << 30)), form=ULTRA)
 
 
-@pytest.mark.parametrize("engine", ["conv", "dwconv", "mixed"])
-def test_ultra_ram_with_doubled_clock(engine, rng):
-    """Every second edge of the DSP blocks' clock comes with one of the DPU's.
-
-    Weights of both kinds of memory are late by the same; all engines meet in the image banks.
-    """
-    for _ in range(6):
-        compare("B128", engine, int(rng.integers(1 << 30)), form=BOTH)
-
-
 @pytest.mark.slow
-def test_ultra_ram_with_doubled_clock_of_another_target(rng):
-    for engine in ("conv", "mixed"):
+@pytest.mark.parametrize("name", ["B128", "B512"])
+def test_ultra_ram_with_doubled_clock_of_other_targets(name, rng):
+    for engine in ("conv", "dwconv", "mixed"):
         for _ in range(10):
-            compare("B512", engine, int(rng.integers(1 << 30)), form=BOTH)
+            compare(name, engine, int(rng.integers(1 << 30)), form=BOTH)
 
 
 @pytest.mark.slow
@@ -128,7 +121,7 @@ def test_doubled_clock_of_other_targets(name, rng):
     "name",
     [
         "B64", "B128", "B144", "B512", "B1152", "B4096",
-        "B64+scaled", "B512+scaled", "B4096+table+channel+scaled",
+        "B64+scaled", "B128+scaled", "B512+scaled", "B4096+table+channel+scaled",
     ],
 )  # fmt: skip
 def test_dsp48e2_of_other_targets(name, rng):

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from opendpu.frontend.pytorch.capture import TRACING
+from opendpu.frontend.pytorch.capture import tracing
 from opendpu_arch.errors import ModelFormatError, UnsupportedError
 from wego_torch import messages
 from wego_torch.dynamo.bound import Bound, Role
@@ -103,7 +103,7 @@ class Region:
             ready, plan = self._known(sizes, args)
             changing = self.bound.changing(args, self._steady())  # what the plan is for
         if not ready:
-            with TRACING, self._lock:  # always in this order
+            with tracing(), self._lock:  # always in this order
                 plan = self._plan(sizes, tensors, args)
                 changing = self.bound.changing(args, self._steady())
         with torch.no_grad():

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from opendpu.frontend.pytorch.capture import TRACING
+from opendpu.frontend.pytorch.capture import tracing
 from wego_torch import messages
 from wego_torch.dynamo.options import Options
 from wego_torch.dynamo.skipped import say_skipped
@@ -70,7 +70,7 @@ class Session:
         """
         if self.calibrated:
             return
-        with TRACING, self._lock:  # graphs are traced while the module is called
+        with tracing(), self._lock:  # graphs are traced while the module is called
             if self.calibrated:
                 return
             if self.options.calibration is None:

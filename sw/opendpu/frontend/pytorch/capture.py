@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch._dynamo.convert_frame import compile_lock
 from torch.export import ExportedProgram
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
@@ -26,12 +25,20 @@ TRACE = "QUANTIZER_TORCH_PYTORCH_TRACE"
 SCRIPTED = "QUANTIZER_TORCH_TRACED_NOT_SUPPORTED"
 """The guide's code for what ``torch.jit.script`` made."""
 
-TRACING = compile_lock
-"""Held while PyTorch traces or exports: it changes state of the whole process then, and what other
-threads trace meanwhile fails. This is TorchDynamo's own lock, which keeps it away, too."""
-
 _LIBRARY = pathlib.Path(torch.__file__).parent
 _TOOL = pathlib.Path(__file__).parent
+
+
+def tracing() -> contextlib.AbstractContextManager[object]:
+    """Return what is to be held while PyTorch traces or exports.
+
+    It changes state of the whole process then, and what other threads trace meanwhile fails. This
+    is TorchDynamo's own lock, which keeps it away, too. Its module takes half as long to import as
+    all of PyTorch, so that is left to those who trace.
+    """
+    from torch._dynamo.convert_frame import compile_lock
+
+    return compile_lock
 
 
 @contextlib.contextmanager
@@ -63,7 +70,7 @@ def capture(
         return _from_script(module, args, kwargs)
     refuse_prepared(module, TRACE)
     try:
-        with TRACING, evaluating(module), quiet():
+        with tracing(), evaluating(module), quiet():
             return torch.export.export(module, tuple(args), dict(kwargs))
     except Exception as error:  # whatever the user's code and the tracer raise
         raise UnsupportedError(failure(module, error), code=TRACE) from error
@@ -87,7 +94,7 @@ def _from_script(
     from torch._export.converter import TS2EPConverter
 
     try:
-        with TRACING, evaluating(module), quiet():
+        with tracing(), evaluating(module), quiet():
             return TS2EPConverter(module, tuple(args), dict(kwargs)).convert()
     except Exception as error:  # as above
         raise UnsupportedError(failure(module, error), code=TRACE) from error

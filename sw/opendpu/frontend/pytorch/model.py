@@ -16,7 +16,7 @@ from torch.export import ExportedProgram
 from opendpu.frontend.binding import Sizes
 from opendpu.frontend.lowering import load_onnx
 from opendpu.frontend.pytorch.batch import Call, single_sample
-from opendpu.frontend.pytorch.capture import TRACE, TRACING, capture, quiet
+from opendpu.frontend.pytorch.capture import TRACE, capture, quiet, tracing
 from opendpu.frontend.pytorch.decomposed import register
 from opendpu.frontend.pytorch.markers import Floating, take_out, translations
 from opendpu.frontend.pytorch.naming import Place, rename
@@ -291,7 +291,7 @@ def _as_onnx(program: ExportedProgram, name: str, prefix: str = "") -> ProgramAs
 def _onnx(program: ExportedProgram, name: str) -> ir.Model:
     """Return a program as ONNX, as it is written: not optimized."""
     try:
-        with TRACING, quiet(), collected_once():
+        with tracing(), quiet(), collected_once():
             made = torch.onnx.export(
                 program, dynamo=True, verbose=False, optimize=False,
                 custom_translation_table={**translations(), **repaired()},
