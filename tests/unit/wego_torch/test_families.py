@@ -137,7 +137,17 @@ class TwoStage(nn.Module):
         return self.kinds(torch.cat(found))
 
 
-@pytest.mark.parametrize("make", [Inverted, Detector, Segmentation, Transformer, TwoStage])
+@pytest.mark.parametrize(
+    "make",
+    [
+        Transformer,
+        TwoStage,
+        *(
+            pytest.param(make, marks=pytest.mark.slow)
+            for make in (Inverted, Detector, Segmentation)
+        ),
+    ],
+)
 def test_families_of_networks_run(make, seed, monkeypatch):
     torch.manual_seed(seed)
     net = make().eval()

@@ -207,14 +207,19 @@ def random_load(rng, target):
 @pytest.mark.parametrize(
     ("name", "stall", "latency"),
     [
-        ("B64", 0.0, 1),
         ("B64", 0.4, 5),
-        ("B144", 0.3, 20),
         ("B144", 0.0, 1),
-        ("B4096", 0.0, 9),
         ("B4096", 0.5, 3),
-        ("B800", 0.2, 2),
-        ("B3136", 0.1, 30),
+        *(
+            pytest.param(*draw, marks=pytest.mark.slow)
+            for draw in (
+                ("B64", 0.0, 1),
+                ("B144", 0.3, 20),
+                ("B4096", 0.0, 9),
+                ("B800", 0.2, 2),
+                ("B3136", 0.1, 30),
+            )
+        ),
     ],
 )
 def test_random_loads(setup, name, stall, latency):
@@ -233,7 +238,7 @@ def test_random_loads(setup, name, stall, latency):
     s.bench.run(script)
 
 
-@pytest.mark.parametrize("name", ["B144", "B4096"])
+@pytest.mark.parametrize("name", [pytest.param("B144", marks=pytest.mark.slow), "B4096"])
 def test_weights_stream_over_both_ports(setup, name):
     """16 LOADs of 300 words take hardly longer than their words over two ports."""
     s = setup(name, seed=1, stall=0.0, latency=64)

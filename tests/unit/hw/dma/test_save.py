@@ -210,14 +210,19 @@ def random_program(rng, target, count):
 @pytest.mark.parametrize(
     ("name", "stall", "latency", "write_first"),
     [
-        ("B64", 0.0, 1, False),
         ("B64", 0.4, 5, True),
-        ("B144", 0.3, 20, False),
         ("B144", 0.0, 1, True),
-        ("B4096", 0.0, 9, False),
         ("B4096", 0.5, 3, False),
-        ("B800", 0.2, 2, True),
-        ("B3136", 0.1, 30, False),
+        *(
+            pytest.param(*draw, marks=pytest.mark.slow)
+            for draw in (
+                ("B64", 0.0, 1, False),
+                ("B144", 0.3, 20, False),
+                ("B4096", 0.0, 9, False),
+                ("B800", 0.2, 2, True),
+                ("B3136", 0.1, 30, False),
+            )
+        ),
     ],
 )
 def test_random_saves(setup, name, stall, latency, write_first):
@@ -238,7 +243,7 @@ def test_random_saves(setup, name, stall, latency, write_first):
     s.bench.run(script)
 
 
-@pytest.mark.parametrize("name", ["B144", "B4096"])
+@pytest.mark.parametrize("name", [pytest.param("B144", marks=pytest.mark.slow), "B4096"])
 def test_maps_stream_over_both_ports(setup, name):
     """16 SAVEs of 300 words take hardly longer than their words over two ports."""
     s = setup(name, seed=1, stall=0.0, latency=64)

@@ -62,6 +62,7 @@ def noisy(model, x, wanted):
     return likeness(model, x, wanted) + float(torch.rand(()))
 
 
+@pytest.mark.slow
 def test_processes_and_one_after_the_other_have_the_same_result(pruner, data):
     one = pruner.analyze(noisy, data, seed=5)
     assert pruner.analyze(noisy, data, seed=5, workers=2) == one
