@@ -12,7 +12,7 @@ from opendpu_sim.rtl.build import build
 from opendpu_sim.rtl.device import BusFault, RtlDevice
 from opendpu_sim.rtl.memory import memory_model
 from opendpu_sim.rtl.verilated import Verilated
-from opendpu_sim.tb.standin import COPY, END, LOOP, StandIn
+from opendpu_sim.tb.standin import COPY, CROSS_PAGE, DROP_VALID, END, LOOP, WRONG_LAST, StandIn
 
 pytestmark = pytest.mark.cosim
 TARGET = Target.from_name("B64")
@@ -188,15 +188,15 @@ def test_timeout_from_the_environment(simulator, monkeypatch):
 @pytest.mark.parametrize(
     ("fault", "memory", "text"),
     [
-        ({"drop_valid": True}, "stall:0", "m_axi_data0: arvalid was dropped before arready"),
-        ({"cross_page": True}, "ideal", "m_axi_data0: ar burst .* crosses a 4 KiB border"),
-        ({"wrong_last": True}, "ideal", "m_axi_data1: wlast is 1 in beat 1 of 16"),
+        (DROP_VALID, "stall:0", "m_axi_data0: arvalid was dropped before arready"),
+        (CROSS_PAGE, "ideal", "m_axi_data0: ar burst .* crosses a 4 KiB border"),
+        (WRONG_LAST, "ideal", "m_axi_data1: wlast is 1 in beat 1 of 16"),
     ],
 )
-def test_broken_rules_are_named(fault, memory, text):
-    dpu = device(build(to_verilog(StandIn(**fault)), what="stand-in"), memory=memory)
+def test_broken_rules_are_named(simulator, fault, memory, text):
+    dpu = device(simulator, memory=memory)
     with pytest.raises(errors.BusError, match=text):  # over the first border, not one of 8 KiB
-        dpu.run(job(program(*copy(304, 16, 16), END << 28)))
+        dpu.run(job(program(*copy(fault | 304, 16, 16), END << 28)))
 
 
 def test_waveform_only_on_request(simulator, tmp_path):

@@ -55,7 +55,7 @@ def compare(which, engine, seed, **options):
 def test_three_taps_the_window_and_three_bank_groups(rng):
     """PP is not twice the rows of the ALU either, and LEAKYRELU is where it is not by default."""
     which = target(
-        "B512", bank_groups=3, conv_leaky_relu=False, alu_leaky_relu=True, alu_pixel_parallel=4
+        "B512", bank_groups=3, conv_leaky_relu=False, alu_leaky_relu=True, alu_pixel_parallel=1
     )
     assert effective_taps(which, 3) == 3
     assert which.pixel_parallel != 2 * which.alu_pixel_parallel

@@ -1,7 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """A toy with the ports of the DPU: it copies beats, so that the harness can be tested by itself."""
 
-from amaranth.hdl import Cat, ClockDomain, ClockSignal, Elaboratable, Module, ResetSignal, Signal
+from amaranth.hdl import (
+    Cat,
+    ClockDomain,
+    ClockSignal,
+    Elaboratable,
+    Module,
+    Mux,
+    ResetSignal,
+    Signal,
+)
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import Component
 
@@ -10,6 +19,8 @@ from opendpu_sim.tb.standin_ports import dpu_members
 
 COPY, LOOP, END = 0x0, 0x3, 0x7
 """Opcodes, bits [31:28]: COPY beats source destination (three words), LOOP for ever, END."""
+DROP_VALID, CROSS_PAGE, WRONG_LAST = 1 << 24, 1 << 25, 1 << 26
+"""Bits of COPY's first word that break one bus rule each, so that a harness can show it looks."""
 
 
 class _Copy:
@@ -21,6 +32,9 @@ class _Copy:
         self.source, self.sink = Signal(40, name="source"), Signal(40, name="sink")
         self.left, self.chunk = Signal(16, name="left"), Signal(4, name="chunk")
         self.beat = Signal(4, name="beat")
+        self.drop_valid, self.cross_page, self.wrong_last = (
+            Signal(name=name) for name in ("drop_valid", "cross_page", "wrong_last")
+        )
 
     def stop(self, cause: Fault, address: Signal) -> None:
         """End the program; the state after this is ``Idle``."""
@@ -36,20 +50,9 @@ class _Copy:
 
 
 class StandIn(Component):
-    """Reads words over the instruction port, copies data0 to data1, and raises the interrupt.
+    """Reads words over the instruction port, copies data0 to data1, and raises the interrupt."""
 
-    Parameters
-    ----------
-    drop_valid, cross_page, wrong_last
-        Break one bus rule each, so that the harness can show that it looks.
-    """
-
-    def __init__(
-        self, *, drop_valid: bool = False, cross_page: bool = False, wrong_last: bool = False
-    ) -> None:
-        self._drop_valid = drop_valid
-        self._cross_page = cross_page
-        self._wrong_last = wrong_last
+    def __init__(self) -> None:
         super().__init__(dpu_members())
 
     def elaborate(self, platform: object) -> Elaboratable:
@@ -159,7 +162,7 @@ class StandIn(Component):
             write["awaddr"].eq(copy.sink),
             write["wstrb"].eq(0xFFFF),
             write["wdata"].eq(out_of.data),
-            write["wlast"].eq(copy.beat == (0 if self._wrong_last else copy.chunk)),
+            write["wlast"].eq(copy.beat == Mux(copy.wrong_last, 0, copy.chunk)),
             out_of.addr.eq(copy.beat),
             into.addr.eq(copy.beat),
             into.data.eq(read["rdata"]),
@@ -195,6 +198,7 @@ class StandIn(Component):
                 with m.Elif(copy.count == 2):
                     m.d.sync += [
                         copy.left.eq(words[0]),
+                        Cat(copy.drop_valid, copy.cross_page, copy.wrong_last).eq(words[0][24:27]),
                         copy.source.eq(bases[0] + words[1]),
                         copy.sink.eq(bases[1] + instr["rdata"]),
                         copy.count.eq(0),
@@ -209,15 +213,12 @@ class StandIn(Component):
         room = Signal(12)
         m.d.comb += room.eq(0x100 - (copy.source[4:12] | copy.sink[4:12]))
         with m.State("Split"):
-            if self._cross_page:
+            with m.If(copy.cross_page | ((left > 16) & (room > 16))):
                 m.d.sync += chunk.eq(15)
-            else:
-                with m.If((left > 16) & (room > 16)):
-                    m.d.sync += chunk.eq(15)
-                with m.Elif(left < room):
-                    m.d.sync += chunk.eq(left - 1)
-                with m.Else():
-                    m.d.sync += chunk.eq(room - 1)
+            with m.Elif(left < room):
+                m.d.sync += chunk.eq(left - 1)
+            with m.Else():
+                m.d.sync += chunk.eq(room - 1)
             m.d.sync += copy.beat.eq(0)
             m.next = "Read"
             with m.If(left == 0):
@@ -227,12 +228,9 @@ class StandIn(Component):
     def _read(self, copy: _Copy, read: dict[str, Signal]) -> None:
         m, state = copy.m, copy.state
         with m.State("Read"):
-            if self._drop_valid:
-                seen = Signal()
-                m.d.sync += seen.eq(~seen)
-                m.d.comb += read["arvalid"].eq(seen)
-            else:
-                m.d.comb += read["arvalid"].eq(1)
+            seen = Signal()
+            m.d.sync += seen.eq(~seen)
+            m.d.comb += read["arvalid"].eq(seen | ~copy.drop_valid)
             with m.If(read["arvalid"] & read["arready"]):
                 m.next = "Beats"
         with m.State("Beats"):
