@@ -139,10 +139,11 @@ def switching_convs(rng):
 
 
 def switching_elews(rng):
-    """ELEWs of one to three inputs that follow each other; some have tables, multipliers."""
+    """Sums and products that follow each other; some have tables, multipliers."""
     program = []
     for _ in range(30):
-        count = int(rng.integers(1, 4))
+        multiply = bool(rng.integers(2))
+        count = 2 if multiply else int(rng.integers(1, 4))
         program += [
             isa.ElewInit(id=n, bank_id_in=int(rng.integers(2)), bank_addr_in=64 * n, jump_read=1)
             for n in range(count)
@@ -150,6 +151,7 @@ def switching_elews(rng):
         program.append(
             isa.Elew(
                 num=count,
+                elew_type=isa.ElewType.MULT if multiply else isa.ElewType.ADD,
                 length=int(rng.integers(1, 6)),
                 bank_id_out=int(rng.integers(2, 4)),
                 bank_addr_out=int(rng.integers(64)),
