@@ -299,6 +299,9 @@ TABLES = (
         ("misc-result-without-a-table-meets-one-with",
          "begin = Mux(tabled & ~s.new.tabled, ~s.running & ~stage.o.valid, begin)",
          "begin = Mux(tabled & ~s.new.tabled, begin, begin)"),
+        ("misc-step-meets-a-late-product",
+         "return step.scaled & ((step.last & (gap != 0)) | (behind_product & ~product))",
+         "return step.scaled & step.last & (gap != 0)"),
     ),
     *mutants(
         "hw/opendpu_hw/engine/misc_decode.py",
