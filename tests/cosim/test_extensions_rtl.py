@@ -169,6 +169,41 @@ def test_what_results_go_through_is_switched_without_a_bubble(draw, memory, rng)
         compare(NAME, memory, draw(rng), {}, f"{draw.__name__} number {number}")
 
 
+def products_among_others(rng):
+    """Products of terms, which are computed late, between sums and maxima of one and two rows."""
+    program = [isa.AluInit(exec_mode=isa.AluMode.MAXPOOL)]
+    for _ in range(40):
+        kind = rng.choice(["product", "sum", "maximum"], p=[0.5, 0.25, 0.25])
+        common = {
+            "length": int(rng.integers(1, 6)),
+            "bank_id_out": int(rng.integers(4, 8)),
+            "bank_addr_out": int(rng.integers(64)),
+            "scaled": int(rng.integers(4) > 0),
+        }
+        if kind == "maximum":
+            del common["length"]
+            program.append(isa.Alu(bank_id_in=int(rng.integers(4)), **common))
+            continue
+        count = 2 if kind == "product" else int(rng.integers(1, 4))
+        program += [
+            isa.ElewInit(id=n, bank_id_in=int(rng.integers(4)), bank_addr_in=64 * n)
+            for n in range(count)
+        ]
+        of_kind = isa.ElewType.MULT if kind == "product" else isa.ElewType.ADD
+        rows = int(rng.integers(1, 3))
+        program.append(
+            isa.Elew(num=count, elew_type=of_kind, valid_pixel_parallel=rows, **common)
+        )
+    return isa.encode([*program, isa.End()])
+
+
+@pytest.mark.parametrize("memory", ["ideal", "kv260"])
+def test_late_products_meet_no_other_step(memory, rng):
+    for number in range(25):
+        code = products_among_others(rng)
+        compare("B128+scaled", memory, code, {}, f"products_among_others number {number}")
+
+
 def test_switching_tables_takes_no_cycle():
     """CONVs with a table each take what CONVs with one table take."""
     init = isa.ConvInit(kernel_w=2, valid_pixel_parallel=2)
