@@ -191,9 +191,7 @@ def products_among_others(rng):
         ]
         of_kind = isa.ElewType.MULT if kind == "product" else isa.ElewType.ADD
         rows = int(rng.integers(1, 3))
-        program.append(
-            isa.Elew(num=count, elew_type=of_kind, valid_pixel_parallel=rows, **common)
-        )
+        program.append(isa.Elew(num=count, elew_type=of_kind, valid_pixel_parallel=rows, **common))
     return isa.encode([*program, isa.End()])
 
 
