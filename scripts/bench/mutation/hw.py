@@ -301,8 +301,8 @@ TABLES = (
          "begin = Mux(tabled & ~s.new.tabled, ~s.running & ~stage.o.valid, begin)",
          "begin = Mux(tabled & ~s.new.tabled, begin, begin)"),
         ("misc-step-meets-a-late-product",
-         "return step.scaled & ((step.last & (gap != 0)) | (behind_product & ~product))",
-         "return step.scaled & step.last & (gap != 0)"),
+         "return step.scaled & ((step.last & near) | (behind_product & ~product))",
+         "return step.scaled & step.last & near"),
     ),
     *mutants(
         "hw/opendpu_hw/engine/misc_decode.py",
