@@ -29,6 +29,8 @@ MISC_SUM = 4
 """Cycles from the image banks' answer to MISC to a complete sum, maximum or product."""
 MISC_RESULT = 8
 """Cycles from that answer to the result in its queue."""
+TERM_PRODUCT = 1
+"""Cycles that a product of terms is later than other steps: a register behind the terms' RAM."""
 FIXED_POINT = 10
 """Cycles from a sum to its result by a fixed-point multiplier, bias included."""
 RECORD_READ = 2

@@ -144,10 +144,11 @@ def switching_convs(rng):
 
 
 def switching_elews(rng):
-    """ELEWs of one to three inputs that follow each other; some have tables, multipliers."""
+    """Sums and products that follow each other; some have tables, multipliers."""
     program = []
     for _ in range(30):
-        count = int(rng.integers(1, 4))
+        multiply = bool(rng.integers(2))
+        count = 2 if multiply else int(rng.integers(1, 4))
         program += [
             isa.ElewInit(id=n, bank_id_in=int(rng.integers(2)), bank_addr_in=64 * n, jump_read=1)
             for n in range(count)
@@ -155,6 +156,7 @@ def switching_elews(rng):
         program.append(
             isa.Elew(
                 num=count,
+                elew_type=isa.ElewType.MULT if multiply else isa.ElewType.ADD,
                 length=int(rng.integers(1, 6)),
                 bank_id_out=int(rng.integers(2, 4)),
                 bank_addr_out=int(rng.integers(64)),
@@ -170,6 +172,39 @@ def switching_elews(rng):
 def test_what_results_go_through_is_switched_without_a_bubble(draw, memory, rng):
     for number in range(25):
         compare(NAME, memory, draw(rng), {}, f"{draw.__name__} number {number}")
+
+
+def products_among_others(rng):
+    """Products of terms, which are computed late, between sums and maxima of one and two rows."""
+    program = [isa.AluInit(exec_mode=isa.AluMode.MAXPOOL)]
+    for _ in range(40):
+        kind = rng.choice(["product", "sum", "maximum"], p=[0.5, 0.25, 0.25])
+        common = {
+            "length": int(rng.integers(1, 6)),
+            "bank_id_out": int(rng.integers(4, 8)),
+            "bank_addr_out": int(rng.integers(64)),
+            "scaled": int(rng.integers(4) > 0),
+        }
+        if kind == "maximum":
+            del common["length"]
+            program.append(isa.Alu(bank_id_in=int(rng.integers(4)), **common))
+            continue
+        count = 2 if kind == "product" else int(rng.integers(1, 4))
+        program += [
+            isa.ElewInit(id=n, bank_id_in=int(rng.integers(4)), bank_addr_in=64 * n)
+            for n in range(count)
+        ]
+        of_kind = isa.ElewType.MULT if kind == "product" else isa.ElewType.ADD
+        rows = int(rng.integers(1, 3))
+        program.append(isa.Elew(num=count, elew_type=of_kind, valid_pixel_parallel=rows, **common))
+    return isa.encode([*program, isa.End()])
+
+
+@pytest.mark.parametrize("memory", ["ideal", "kv260"])
+def test_late_products_meet_no_other_step(memory, rng):
+    for number in range(25):
+        code = products_among_others(rng)
+        compare("B128+scaled", memory, code, {}, f"products_among_others number {number}")
 
 
 def test_switching_tables_takes_no_cycle():

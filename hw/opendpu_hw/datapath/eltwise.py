@@ -32,7 +32,9 @@ class Eltwise(wiring.Component):
     step, shift : ``In(1)``, ``In(2)``
         A step is made with these operands; what is left of their shift.
     factor, scaled : ``In(signed(TERM_WIDTH)).array(PP_alu, CP)``, ``In(1)``
-        With the extension ``scaled``: what an input counts instead, and whether it does.
+        With the extension ``scaled``: what an input counts instead, a cycle later
+        (:data:`opendpu_arch.latency.TERM_PRODUCT`), and whether it does. ``scaled`` stays until
+        then.
     term, before : ``Out(signed(TERM_WIDTH)).array(PP_alu, CP)``
         What they count; what those of the step before counted.
     """
@@ -56,7 +58,11 @@ class Eltwise(wiring.Component):
                 before = Signal(signed(TERM_WIDTH), name=f"term{h}_{c}", reset_less=True)
                 term = self.x[h][c] >> self.shift
                 if self._scaled:
-                    term = Mux(self.scaled, self.factor[h][c], term)
+                    # Block RAM answers late in a cycle, and a multiplier follows.
+                    factor = Signal(signed(TERM_WIDTH), name=f"factor{h}_{c}", reset_less=True)
+                    with m.If(self.step):
+                        m.d.sync += factor.eq(self.factor[h][c])
+                    term = Mux(self.scaled, factor, term)
                 m.d.comb += [self.term[h][c].eq(term), self.before[h][c].eq(before)]
                 with m.If(self.step):
                     m.d.sync += before.eq(self.term[h][c])

@@ -40,8 +40,9 @@ class Sums:
         m.submodules.eltwise = self._eltwise = Eltwise(target)
         self.op = Signal.like(operands.step.op, name="s5")
         self.ends = Signal(_ENDS, name="s6_ends")
-        self._feed(m, taps)
-        self._control(m)
+        valid, ends = self._computed(m)
+        self._feed(m, valid, taps)
+        self._control(m, valid, ends)
         self._compare_signs(m)
         self.total = self._depthwise.total
         # Maxima wait a cycle for sums; one of both is zero.
@@ -52,7 +53,32 @@ class Sums:
                 m.d.sync += self.maxima[h][c].eq(
                     Mux(self.op == Op.MAX, self._pool.total[h][c], 0))
 
-    def _feed(self, m, taps):
+    def _computed(self, m):
+        """Return whether stage 3 computes a step, and what ends with it.
+
+        A product of terms is computed :data:`opendpu_arch.latency.TERM_PRODUCT` later, beside the
+        next one, if there is one: all else that is known of a step is the same then.
+        """
+        s3, valid = self._operands.step, self._operands.valid
+        ends = Signal(_ENDS, name="s3_ends")
+        m.d.comb += [
+            ends.last.eq(valid & s3.last), ends.last_group.eq(valid & s3.last_group),
+            ends.last_job.eq(valid & s3.last_job),
+        ]
+        if not self._scaled:
+            return valid, ends
+        product = Signal(name="s3_product")
+        later, later_ends = Signal(name="s3_later"), Signal(_ENDS, name="s3_later_ends")
+        computed, computed_ends = Signal(name="computed"), Signal(_ENDS, name="computed_ends")
+        m.d.comb += [
+            product.eq(s3.scaled & (s3.op == Op.MULT)),
+            computed.eq(later | (valid & ~product)),
+            computed_ends.eq(Mux(product, later_ends, ends)),
+        ]
+        m.d.sync += [later.eq(valid & product), later_ends.eq(Mux(product, ends, 0))]
+        return computed, computed_ends
+
+    def _feed(self, m, valid, taps):
         """Stage 3: bring every lane its operands."""
         operands, depthwise, pool, eltwise = (
             self._operands, self._depthwise, self._pool, self._eltwise)
@@ -80,7 +106,7 @@ class Sums:
         m.d.comb += [
             depthwise.prelu.eq(s3.prelu),
             depthwise.eltwise.eq(is_eltwise), depthwise.multiply.eq(s3.op == Op.MULT),
-            depthwise.step.eq(operands.valid & (s3.op != Op.MAX)),
+            depthwise.step.eq(valid & (s3.op != Op.MAX)),
             depthwise.wide.eq(s3.wide),
             pool.exists.eq(s3.taps), pool.step.eq(operands.valid & (s3.op == Op.MAX)),
             eltwise.shift.eq(s3.shift[:2]),
@@ -89,9 +115,9 @@ class Sums:
         if self._scaled:
             m.d.comb += eltwise.scaled.eq(s3.scaled & is_eltwise)
 
-    def _control(self, m):
+    def _control(self, m, s3_valid, s3_ends):
         """Stages 4 and 5: what to do with a step's products."""
-        s3, s3_valid, window = self._operands.step, self._operands.valid, self._window
+        s3, window = self._operands.step, self._window
         s4_valid, s4_first = Signal(name="s4_valid"), Signal(name="s4_first")
         s4, s5 = Signal.like(s3.op, name="s4"), self.op
         s4_sliding, s4_wide = Signal(name="s4_sliding"), Signal(name="s4_wide")
@@ -100,10 +126,7 @@ class Sums:
         s5_sliding = Signal()
         m.d.sync += [
             s4_valid.eq(s3_valid), s4.eq(s3.op), s4_first.eq(s3.first), s4_wide.eq(s3.wide),
-            s4_ends.last.eq(s3_valid & s3.last),
-            s4_ends.last_group.eq(s3_valid & s3.last_group),
-            s4_ends.last_job.eq(s3_valid & s3.last_job),
-            s5_ends.eq(s4_ends), self.ends.eq(s5_ends),
+            s4_ends.eq(s3_ends), s5_ends.eq(s4_ends), self.ends.eq(s5_ends),
             s5_valid.eq(s4_valid), s5.eq(s4), s5_first.eq(s4_first),
         ]
         depthwise, pool = self._depthwise, self._pool

@@ -337,12 +337,23 @@ class MiscWalk(wiring.Component):
         m.d.comb += [self.step_valid.eq(read_valid), self.step.eq(read)]
 
     def _turns(self, m, step, fetched):
-        """Return whether a step would complete a column too early for the multipliers."""
+        """Return whether a step comes too early for the multipliers.
+
+        Others wait until a product of terms, which is computed late, has had its turn.
+        """
         least = max(self._target.alu_pixel_parallel, latency.SCALED_DISTANCE) - 1
         gap = Signal(range(least + 2))
         turns = least + step.tabled if Extension.TABLE in self._target.extensions else least
+        next_gap = Signal.like(gap)
+        near = Signal()                     # gap is not zero: banks' requests follow from it
+        product, behind_product = Signal(), Signal()
+        m.d.comb += product.eq(step.op == Op.MULT)
+        m.d.sync += [gap.eq(next_gap), near.eq(next_gap.any())]
         with m.If(fetched & step.last):
-            m.d.sync += gap.eq(Mux(step.scaled, turns, 0))
-        with m.Elif(gap != 0):
-            m.d.sync += gap.eq(gap - 1)
-        return step.scaled & step.last & (gap != 0)
+            m.d.comb += next_gap.eq(Mux(step.scaled, turns, 0))
+            m.d.sync += behind_product.eq(step.scaled & product)
+        with m.Elif(near):
+            m.d.comb += next_gap.eq(gap - 1)
+        with m.Else():
+            m.d.sync += behind_product.eq(0)
+        return step.scaled & ((step.last & near) | (behind_product & ~product))

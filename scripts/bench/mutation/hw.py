@@ -295,10 +295,14 @@ TABLES = (
     *mutants(
         "hw/opendpu_hw/engine/misc_walk.py",
         "cosim/test_extensions_rtl.py::test_what_results_go_through_is_switched_without_a_bubble "
+        "cosim/test_extensions_rtl.py::test_late_products_meet_no_other_step "
         "cosim/test_extensions_rtl.py::test_random_programs",
         ("misc-result-without-a-table-meets-one-with",
          "begin = Mux(tabled & ~s.new.tabled, ~s.running & ~stage.o.valid, begin)",
          "begin = Mux(tabled & ~s.new.tabled, begin, begin)"),
+        ("misc-step-meets-a-late-product",
+         "return step.scaled & ((step.last & near) | (behind_product & ~product))",
+         "return step.scaled & step.last & near"),
     ),
     *mutants(
         "hw/opendpu_hw/engine/misc_decode.py",

@@ -11,7 +11,7 @@ from opendpu_sim.rtl.build import headers
 
 HERE = pathlib.Path(__file__).parent
 FLAGS = ("-std=c++17", "-O3", "-march=native", "-fPIC", "-fvisibility=hidden", "-shared", "-Wall")
-ENUMS = (isa.AluMode, isa.PoolType)
+ENUMS = (isa.AluMode, isa.PoolType, isa.ElewType)
 """Enumerations of the contract that the model needs."""
 
 

@@ -11,7 +11,7 @@ namespace opendpu {
 
 struct MiscEngine {
     struct Ends {
-        bool last, last_group, last_job, bias, tabled, scaled;
+        bool last, last_group, last_job, bias, tabled, scaled, product;
     };
     MiscPlanner planner;
     MiscParameters parameters;
@@ -22,6 +22,7 @@ struct MiscEngine {
     uint32_t finishes = 0;   // jobs between walk and rounding
     bool step_valid = false;
     static constexpr uint32_t kRing = 64;
+    static constexpr Ends kNothing{};
     Ends stages[kRing] = {};  // by age, a ring
     static constexpr uint32_t kAnswer = latency::kBankRead - 1;  // after the cycle that follows the read
     uint32_t age = 0;
@@ -29,6 +30,11 @@ struct MiscEngine {
     uint32_t scaling = 0;  // how much later results come from the multipliers
 
     const Ends& ended(uint32_t ago) const { return stages[(age - ago) & (kRing - 1)]; }
+    // What ends in a stage that others than products of terms reach so many cycles after the banks' answer.
+    const Ends& at(uint32_t stage) const {
+        const Ends &other = ended(stage), &product = ended(stage + latency::kTermProduct);
+        return product.product ? product : other.product ? kNothing : other;
+    }
     bool ready() const { return planner.state == MiscPlanner::kAccept && order.room(); }
     bool done() const { return order.any() && (order.front() || written || writer.done); }
     bool reads() const { return walk.read.valid && !walk.held(); }
@@ -64,10 +70,10 @@ struct MiscEngine {
 
         // results: from the banks' answer to the queue
         constexpr uint32_t kSum = kAnswer + latency::kMiscSum, kResult = kAnswer + latency::kMiscResult;
-        Ends now = ended(kSum);
+        Ends now = at(kSum);
         bool result = false;
         for (uint32_t turns : {uint32_t{0}, scaling}) {
-            const Ends &due = ended(kResult + turns), &late = ended(kResult + turns + 1);
+            const Ends &due = at(kResult + turns), &late = at(kResult + turns + 1);
             bool wanted = turns != 0;
             result |= (due.last && !due.tabled && due.scaled == wanted)
                       || (late.last && late.tabled && late.scaled == wanted);
@@ -76,8 +82,8 @@ struct MiscEngine {
         ++age;
         const MiscWalk::Read& read = walk.read;
         stages[age & (kRing - 1)] = fetched && read.compute
-            ? Ends{read.last, read.last_group, read.last_job, read.bias, read.tabled, read.scaled} : Ends{};
-        busy_stages = busy_stages << 1 & ((uint64_t{4} << (kResult + scaling)) - 1);
+            ? Ends{read.last, read.last_group, read.last_job, read.bias, read.tabled, read.scaled, read.product} : Ends{};
+        busy_stages = busy_stages << 1 & ((uint64_t{4} << (kResult + latency::kTermProduct + scaling)) - 1);
         if (fetched) busy_stages |= 1;
         bool job_written = writer.job_written;
         finishes -= now.last_job;

@@ -61,6 +61,7 @@ bool MiscProgram::add(const Target& target, uint8_t opcode, const uint32_t* w) {
             pass = elew(target, w, rows);
             pass.tabled = isa::Elew::table(w);
             pass.scaled = isa::Elew::scaled(w);
+            pass.product = pass.scaled && static_cast<isa::ElewType>(isa::Elew::elew_type(w)) == isa::ElewType::MULT;
     }
     if (!work.init) {
         pass.bias |= pass.scaled;  // a record

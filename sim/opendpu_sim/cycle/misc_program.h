@@ -21,6 +21,7 @@ struct MiscPass {
     bool checked = true;  // waits for what it reads
     bool tabled = false;  // its results come a cycle later
     bool scaled = false;  // they take turns at multipliers
+    bool product = false;  // of terms
     uint32_t reads = 0, writes = 0;  // image banks, for the order of jobs
     uint8_t rows_1 = 0, inputs_1 = 0, group_in = 0, low = 0, in_bank = 0;
     uint16_t length_1 = 0, groups_1 = 0, kernel_h_1 = 0, kernel_w_1 = 0, phases_1 = 0, stride_h = 1;

@@ -18,11 +18,12 @@ struct MiscWalk {
     bool tabled = false;          // the last job taken has a table
     bool scaled = false;          // it has multipliers
     uint32_t gap = 0;             // until they take another column
+    bool behind_product = false;  // of terms, which is computed late
     uint32_t distance = 0;        // of columns with multipliers
     uint8_t loaded = 0;           // as it was a cycle ago
     // stage 1: the read that is offered, and one that waits behind it
     struct Read {
-        bool valid = false, compute = false, last = false, last_group = false, last_job = false, bias = false, tabled = false, scaled = false;
+        bool valid = false, compute = false, last = false, last_group = false, last_job = false, bias = false, tabled = false, scaled = false, product = false;
         uint8_t group = 0, base = 0;
         uint32_t mask = 0;
     };
@@ -54,11 +55,17 @@ struct MiscWalk {
         return next.checked && next.reads & busy;
     }
 
-    // Whether the read that is offered would complete a column too early for the multipliers.
-    bool held() const { return read.scaled && read.last && gap; }
+    // Whether the read that is offered comes too early for the multipliers.
+    bool held() const { return read.scaled && ((read.last && gap) || (behind_product && !read.product)); }
     void turn(bool fetched) {
-        if (fetched && read.last) gap = read.scaled ? distance - 1 + read.tabled : 0;
-        else if (gap) --gap;
+        if (fetched && read.last) {
+            gap = read.scaled ? distance - 1 + read.tabled : 0;
+            behind_product = read.product;
+        } else if (gap) {
+            --gap;
+        } else {
+            behind_product = false;
+        }
     }
     void written() {
         unwritten.pop();
@@ -80,6 +87,7 @@ struct MiscWalk {
         made.bias = p.bias;
         made.tabled = p.tabled;
         made.scaled = p.scaled;
+        made.product = p.product;
         if (p.bias && kernel_h == 0 && kernel_w == 0 && column == 0) --biases;
         if (p.eltwise) {
             made.group = p.input_groups[kernel_w];
