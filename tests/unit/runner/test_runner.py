@@ -50,7 +50,7 @@ def test_a_folder_is_a_list_of_runners_and_the_one_that_it_holds(folder):
     assert first.get_tensor_format() == first.TensorFormat.NHWC
     for dpu in (runners, first):
         given, result = batch(dpu, 1)
-        dpu.wait(dpu.execute_async([given], [result]))
+        dpu.wait(dpu.execute_async([given], [result.reshape(given.shape)]))
         np.testing.assert_array_equal(result.ravel(), given.ravel())
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         runners.nothing  # noqa: B018
