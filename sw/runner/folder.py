@@ -19,6 +19,26 @@ META = "meta.json"
 """The file of a folder that names the model; ``vai_c_xir`` writes it."""
 MOST_META = 1 << 20
 """Bytes of the longest one."""
+AXES = 4
+"""Dimensions of the tensors of this interface."""
+
+
+class FeatureMap(xir.Tensor):
+    """A tensor of a runner, for batch, rows, columns and channels.
+
+    What has fewer dimensions gets some of 1 behind the batch.
+    """
+
+    def __init__(self, tensor: xir.Tensor) -> None:
+        first, *rest = tensor.dims
+        dims = [first, *[1] * (AXES - 1 - len(rest)), *rest]
+        super().__init__(tensor.name, dims, tensor.data_type)
+        self.set_attrs(tensor)
+
+    @property
+    def ndims(self) -> int:
+        """The number of dimensions."""
+        return len(self.dims)
 
 
 class BatchRunner(vart.Runner):
@@ -28,6 +48,14 @@ class BatchRunner(vart.Runner):
     sample is a job. The array of an output holds the results of all, in any shape of as many
     elements; of arrays without samples, or for one of them, this is a :class:`vart.Runner`.
     """
+
+    def get_input_tensors(self) -> list[xir.Tensor]:
+        """Return the input tensors, by name."""
+        return list(map(FeatureMap, super().get_input_tensors()))
+
+    def get_output_tensors(self) -> list[xir.Tensor]:
+        """Return the output tensors, by name."""
+        return list(map(FeatureMap, super().get_output_tensors()))
 
     def execute_async(
         self, inputs: Arrays, outputs: Arrays, enable_dynamic_array: bool = False

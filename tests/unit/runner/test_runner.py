@@ -71,7 +71,9 @@ def test_of_several_runners_one_is_chosen(models, tmp_path):
     shutil.copy(models / "amd_compiled" / "tf2_custom_op.xmodel", tmp_path)
     (tmp_path / "meta.json").write_text('{"filename": "tf2_custom_op.xmodel"}')
     runners = runner.Runner(tmp_path, device="ref")
-    assert [len(dpu.get_input_tensors()) for dpu in runners] == [1, 1]
+    (first, second) = (dpu.get_output_tensors() for dpu in runners)
+    assert [tensor.dims for tensor in (*first, *second)] == [[1, 2, 2, 64], [1, 1, 1, 10]]
+    assert (second[0].ndims, second[0].get_attr("fix_point")) == (4, 7)
     with pytest.raises(AttributeError, match="2 runners have no attribute 'wait'; choose one"):
         runners.wait(1)
 
