@@ -4,7 +4,9 @@
 // buffers MODEL INPUT: prints the DPU subgraph's first output, then those of the whole graph.
 #include <glog/logging.h>
 
+#include <cstring>
 #include <fstream>
+#include <stdexcept>
 #include <tuple>
 
 #include "vart/assistant/tensor_buffer_allocator.hpp"
@@ -42,6 +44,40 @@ static void run(vart::RunnerExt* runner, const char* input) {
   auto job = runner->execute_async(inputs, outputs);
   CHECK_EQ(runner->wait(static_cast<int>(job.first), -1), 0) << "failed to run";
   for (auto* buffer : outputs) buffer->sync_for_read(0, buffer->get_tensor()->get_data_size());
+}
+
+// Results in memory of the program's own, whose addresses a device would be given.
+static void run_in_place(vart::RunnerExt* runner, vart::TensorBuffer* wanted) {
+  std::vector<char> result(static_cast<size_t>(wanted->get_tensor()->get_data_size()));
+  uint64_t from[] = {runner->get_inputs()[0]->data().first};
+  uint64_t to[] = {reinterpret_cast<uint64_t>(result.data())};
+  auto in = vart::TensorBuffer::create_unowned_device_tensor_buffer(
+      runner->get_input_tensors()[0], from, 1);
+  auto out = vart::TensorBuffer::create_unowned_device_tensor_buffer(wanted->get_tensor(), to, 1);
+  CHECK(out->get_location() == vart::TensorBuffer::location_t::DEVICE_0);
+  CHECK(out->data_phy({0, 0, 0, 0}).first == to[0]);
+  const auto job = runner->execute_async({in.get()}, {out.get()});
+  CHECK_EQ(runner->wait(static_cast<int>(job.first), -1), 0);
+  const auto* before = reinterpret_cast<const void*>(wanted->data().first);
+  CHECK_EQ(std::memcmp(result.data(), before, result.size()), 0);
+  try {
+    vart::TensorBuffer::create_unowned_device_tensor_buffer(wanted->get_tensor(), to, 2);
+    CHECK(false) << "a batch of 1 has one address";
+  } catch (const std::invalid_argument&) {
+  }
+}
+
+// Jobs that nobody waits for, whose buffers are gone: they must not write where others are by then.
+static void leave(std::unique_ptr<vart::RunnerExt> runner) {
+  for (int i = 0; i < 20; ++i) {
+    auto in = vart::alloc_cpu_flat_tensor_buffers(runner->get_input_tensors());
+    auto out = vart::alloc_cpu_flat_tensor_buffers(runner->get_output_tensors());
+    runner->execute_async({in[0].get()}, {out[0].get()});
+  }
+  const auto size = static_cast<size_t>(runner->get_output_tensors()[0]->get_data_size());
+  const std::vector<std::vector<char>> others(40, std::vector<char>(size, 0x55));
+  runner.reset();
+  for (const auto& other : others) CHECK(other == std::vector<char>(size, 0x55));
 }
 
 int main(int, char* argv[]) {
@@ -86,4 +122,6 @@ int main(int, char* argv[]) {
   first->copy_from_host(0, nothing.data(), nothing.size(), 0);
   runner->execute_async(runner->get_inputs(), runner->get_outputs());
   print<int8_t>(first);
+  run_in_place(runner.get(), first);
+  leave(std::move(runner));
 }
