@@ -133,3 +133,21 @@ def test_attributes_that_a_program_has_changed_to_what_nothing_reads(attribute, 
     runner = Runner(subgraph, device="ref")
     with pytest.raises(GraphError, match=f"tensor .*: attribute '{attribute}' is"):
         runner.run({"x": np.zeros((1, 8, 8, 6), np.int8)})
+
+
+def test_an_op_that_gives_other_dimensions():
+    (subgraph,) = dpu_subgraphs(compile(LAYERS["plain"][0], TARGET))
+    layer = next(op for op in subgraph.get_ops() if op.get_type() == "conv2d-fix")
+    layer.set_attr("stride", [1, 2])
+    runner = Runner(subgraph, device="ref")
+    with pytest.raises(ModelFormatError, match=r"has dimensions \[1, 4, 4, 4\], but its op gives"):
+        runner.run([np.zeros((1, 8, 8, 6), np.int8)])
+
+
+def test_a_result_among_the_constants():
+    (subgraph,) = dpu_subgraphs(compile(LAYERS["plain"][0], TARGET))
+    (result,) = subgraph.get_output_tensors()
+    result.producer.get_input_ops_list()[0].get_output_tensor().set_attr("reg_id", 0)
+    result.set_attr("reg_id", 0).set_attr("ddr_addr", 0)
+    with pytest.raises(ModelFormatError, match="is in REG_0, but that is constant"):
+        Runner(subgraph, device="ref")
