@@ -9,6 +9,7 @@ import vart
 import xir
 from opendpu.runtime.program import dpu_subgraphs
 from opendpu_arch.errors import ModelFormatError, UnsupportedError
+from runner.folder import BatchRunner
 
 
 class DpuOverlay:
@@ -44,6 +45,7 @@ class DpuOverlay:
         self.graph: xir.Graph | None = None
         self.runner: vart.Runner | None = None
         self.ip_dict: dict[str, Any] = {}
+        self._runners: type[vart.Runner] = vart.Runner
 
     def download(self) -> None:
         """Do nothing: there is no hardware to configure."""
@@ -57,9 +59,13 @@ class DpuOverlay:
         self.graph = self.runner = None
 
     def set_runtime(self, runtime: str) -> None:
-        """Choose the runtime, which is ``vart``; UnsupportedError for another one."""
+        """Choose the runtime, which is ``vart``; UnsupportedError for another one.
+
+        Programs that do so are for DPU-PYNQ 1.2: the next runner is as those of Vitis AI 1.1.
+        """
         if runtime != "vart":
             raise UnsupportedError(f"runtime is {runtime!r}, but must be 'vart'")
+        self._runners = BatchRunner
 
     def load_model(self, model: str | os.PathLike[str]) -> None:
         """Open a compiled model and make its runner, in place of those before.
@@ -84,4 +90,4 @@ class DpuOverlay:
                 f"{path}: {len(subgraphs)} subgraphs for the DPU, but an overlay runs one; "
                 "vitis_ai_library.GraphRunner runs whole graphs"
             )
-        self.graph, self.runner = graph, vart.Runner.create_runner(subgraphs[0], "run")
+        self.graph, self.runner = graph, self._runners.create_runner(subgraphs[0], "run")

@@ -5,7 +5,7 @@ import abc
 import math
 import operator
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Optional
+from typing import Any, Optional
 
 from opendpu_arch.errors import GraphError
 from xir import shapes
@@ -141,6 +141,27 @@ class Op(Attrs):
     def _kind_hint(self, name: str) -> str | None:
         definition = self._definition.attr(name)
         return definition.kind if definition else super()._kind_hint(name)
+
+    def set_attr(self, name: str, value: Any, kind: str | None = None) -> "Attrs":
+        """Set ``name``, see :meth:`Attrs.set_attr`; vectors have the length that the type says.
+
+        Raises
+        ------
+        GraphError
+            The value does not fit the wire type, or has another length.
+        """
+        before = self._attrs.get(name)
+        super().set_attr(name, value, kind)
+        definition = self._definition.attr(name)
+        try:
+            if definition is not None:
+                definition.check_length(self.get_attr(name), self._owner())
+        except GraphError:
+            del self._attrs[name]
+            if before is not None:
+                self._attrs[name] = before
+            raise
+        return self
 
     def __repr__(self) -> str:
         """Return what PyXIR shows."""

@@ -228,9 +228,4 @@ def _complete(op: Op) -> None:
                     code="XIR_INVALID_ATTR_OCCUR",
                 )
             op.set_attr(attr.name, attr.default)
-        value = op.get_attr(attr.name)
-        if attr.kind.endswith("_vec") and attr.length and len(value) != attr.length:
-            raise GraphError(
-                f"{op._owner()}: attribute {attr.name!r} is {value}, "
-                f"but must have {attr.length} elements"
-            )
+        attr.check_length(op.get_attr(attr.name), op._owner())

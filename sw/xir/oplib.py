@@ -53,6 +53,13 @@ class AttrDef:
     length: int
     default: Any
 
+    def check_length(self, value: Any, owner: str) -> None:
+        """Raise GraphError where the ``value`` that an op has is a vector of another length."""
+        if self.kind.endswith("_vec") and self.length and len(value) != self.length:
+            raise GraphError(
+                f"{owner}: attribute {self.name!r} is {value}, but must have {self.length} elements"
+            )
+
 
 @dataclasses.dataclass(frozen=True)
 class OpDef:

@@ -11,7 +11,7 @@ from opendpu.ir import Array, FixedGraph, Quantization, TensorType
 from opendpu.ir.xir_bridge import channels_of, type_with_quantization
 from opendpu.ops import CONSTANTS
 from opendpu_arch.errors import ModelFormatError
-from xir import Op, Subgraph, Tensor
+from xir import Op, Subgraph, Tensor, known_attrs
 
 PASSED_ON = ("upload", "download", "identity", "placeholder")
 """Ops whose result is their input."""
@@ -36,10 +36,14 @@ def fixed_graph(subgraph: Subgraph, segments: Mapping[int, bytes]) -> FixedGraph
     ModelFormatError
         The values of a constant are nowhere, two share some of their bytes, or a tensor has no fix
         point.
+    GraphError
+        An attribute of a tensor has another type than programs know.
     """
     graph = FixedGraph(subgraph.get_name())
     ops = subgraph.toposort()
     inside = {op.get_name() for op in ops}
+    for op in ops:  # of a graph that a program has changed; files are checked where they are read
+        known_attrs.check(op.get_output_tensor(), known_attrs.TENSOR)
     _check_places(ops)
     for op in ops:
         tensor = op.get_output_tensor()

@@ -143,6 +143,10 @@ class Program:
                     f"{label}: tensor {port.name!r} is at {port.address}..{port.extent} of "
                     f"REG_{port.reg_id}, which has {size or 0} bytes"
                 )
+            if port.reg_id in constants:
+                raise ModelFormatError(
+                    f"{label}: tensor {port.name!r} is in REG_{port.reg_id}, but that is constant"
+                )
         fingerprint = 0
         if subgraph.has_attr("dpu_fingerprint"):
             fingerprint = _attr(subgraph, "dpu_fingerprint", int)

@@ -2,6 +2,7 @@
 """Device ``ref``: a job is computed from the ops of its subgraph, not from its machine code."""
 
 import dataclasses
+import math
 import threading
 import time
 import weakref
@@ -10,7 +11,7 @@ from opendpu.integer import fixed_graph
 from opendpu.ops.session import Session
 from opendpu.runtime.device import Job, JobStatistics
 from opendpu.runtime.program import Program
-from opendpu_arch.errors import UnsupportedError
+from opendpu_arch.errors import ModelFormatError, UnsupportedError
 from opendpu_arch.target import Target
 from xir import Subgraph
 
@@ -65,15 +66,21 @@ class ReferenceDevice:
         UnsupportedError
             The job does not say what it is compiled from, or nothing computes an op.
         ModelFormatError
-            The subgraph lacks values of constants, or attributes.
+            The subgraph lacks values of constants, or attributes; or ops give other dimensions than
+            their tensors have.
         """
         start = time.perf_counter()
         kernel = self._kernel(job)
         given = {port.inner: port.view(job.segments[port.reg_id]) for port in kernel.program.inputs}
         results = kernel.session.run(given)
         for port in kernel.program.outputs:
-            values = results[port.name].reshape(port.dims)
-            port.view(job.segments[port.reg_id])[...] = values
+            values = results[port.name]
+            if values.size != math.prod(port.dims):
+                raise ModelFormatError(
+                    f"tensor {port.name!r} has dimensions {list(port.dims)}, but its op gives "
+                    f"{list(values.shape)}"
+                )
+            port.view(job.segments[port.reg_id])[...] = values.reshape(port.dims)
         return JobStatistics(
             device=self.name, memory=self._memory, wall_seconds=time.perf_counter() - start
         )

@@ -60,3 +60,16 @@ def test_what_is_no_model_for_it(model, copy_graph):
     with pytest.raises(UnsupportedError, match="runtime is 'dnndk', but must be 'vart'"):
         overlay.set_runtime("dnndk")
     assert overlay.runner is None
+
+
+def test_programs_for_dpu_pynq_1_2(model, image):
+    overlay = DpuOverlay("dpu.bit")
+    overlay.set_runtime("vart")
+    overlay.load_model(model)
+    dpu = overlay.runner
+    (source,), (result,) = dpu.get_input_tensors(), dpu.get_output_tensors()
+    assert (source.ndims, result.ndims) == (4, 4)
+    given = np.concatenate([image, image[:, ::-1]]).astype(np.float32) / 4
+    found = np.empty((2, *result.dims[1:]), np.float32)
+    dpu.wait(dpu.execute_async([given], [found]))
+    np.testing.assert_array_equal(found, given)

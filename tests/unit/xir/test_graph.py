@@ -108,6 +108,16 @@ def test_refused_ops_leave_the_graph_alone(name, kind, attrs, inputs, message):
     assert graph.get_op("w").get_fanout_num() == 1
 
 
+def test_a_vector_keeps_its_length():
+    conv = small().get_op("conv")
+    before = conv.get_attrs()
+    for value in ([], [2], [1, 1, 1]):
+        with pytest.raises(GraphError, match=r"attribute 'stride' is .*, but must have 2 elements"):
+            conv.set_attr("stride", value)
+    conv.set_attr("mine", [1, 2, 3])
+    assert conv.get_attrs() == before | {"mine": [1, 2, 3]}
+
+
 def test_ops_of_other_graphs_are_refused():
     with pytest.raises(GraphError, match=r"input <xir.Op named .x.> is not an op of graph 'small'"):
         small().create_op("n", "relu", {}, {"input": [small().get_op("x")]})

@@ -6,6 +6,8 @@
 #include <Python.h>
 
 #include <any>
+#include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -74,6 +76,9 @@ long long integer(PyObject* value);
 PyObject* item(PyObject* sequence, Py_ssize_t index);
 Py_ssize_t length(PyObject* sequence);
 std::vector<std::int32_t> integers(PyObject* sequence);
+
+// A view of memory that is there as long as the view.
+Ref view_of(std::uint64_t address, std::size_t size, std::shared_ptr<void> owner);
 
 Ref string(const std::string& value);
 Ref number(long long value);

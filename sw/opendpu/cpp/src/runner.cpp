@@ -65,8 +65,7 @@ Ref memory_of(const std::vector<TensorBuffer*>& buffers) {
     }
     Ref name = opendpu::string(tensor->get_name());
     Ref type = opendpu::string(tensor->get_data_type().to_string());
-    Ref memory = opendpu::checked(PyMemoryView_FromMemory(
-        reinterpret_cast<char*>(address), static_cast<Py_ssize_t>(wanted), PyBUF_WRITE));
+    Ref memory = opendpu::view_of(address, wanted, buffer->memory_owner());
     Ref entry = opendpu::checked(PyTuple_Pack(3, name.get(), type.get(), memory.get()));
     PyList_Append(made.get(), entry.get());
   }

@@ -89,7 +89,31 @@ std::pair<std::uint64_t, std::size_t> within(void* memory, const xir::Tensor* te
           static_cast<std::size_t>(tensor->get_data_size()) - offset};
 }
 
+// Memory of the program's own, taken for a device's.
+class UnownedTensorBuffer : public CpuFlatTensorBuffer {
+ public:
+  using CpuFlatTensorBuffer::CpuFlatTensorBuffer;
+  std::pair<std::uint64_t, std::size_t> data_phy(const std::vector<std::int32_t> idx) override {
+    return data(idx);
+  }
+  location_t get_location() const override { return location_t::DEVICE_0; }
+};
+
 }  // namespace
+
+std::unique_ptr<TensorBuffer> TensorBuffer::create_unowned_device_tensor_buffer(
+    const xir::Tensor* tensor, std::uint64_t batch_addr[], std::size_t addr_arrsize) {
+  const auto shape = given(tensor, "the tensor of a buffer")->get_shape();
+  given(batch_addr, "the array of addresses");
+  const auto batch = shape.empty() ? 1 : shape[0];
+  if (addr_arrsize != 1 || batch != 1) {
+    throw std::invalid_argument("tensor " + tensor->get_name() + " has a batch of " +
+                                std::to_string(batch) + " and " + std::to_string(addr_arrsize) +
+                                " addresses, but both must be 1");
+  }
+  auto* address = given(reinterpret_cast<void*>(batch_addr[0]), "an address of a buffer");
+  return std::make_unique<UnownedTensorBuffer>(address, tensor);
+}
 
 std::string TensorBuffer::to_string(location_t value) {
   if (value == location_t::HOST_VIRT) return "HOST_VIRT";
@@ -148,11 +172,15 @@ namespace mm {
 
 HostFlatTensorBuffer::HostFlatTensorBuffer(const xir::Tensor* tensor)
     : TensorBuffer(given(tensor, "the tensor of a buffer")),
-      memory_(static_cast<std::size_t>(tensor->get_data_size())) {}
+      memory_(std::make_shared<std::vector<char>>(
+          static_cast<std::size_t>(tensor->get_data_size()))) {}
+
+HostFlatTensorBuffer::HostFlatTensorBuffer(const HostFlatTensorBuffer& other)
+    : TensorBuffer(other), memory_(std::make_shared<std::vector<char>>(*other.memory_)) {}
 
 std::pair<std::uint64_t, std::size_t> HostFlatTensorBuffer::data(
     const std::vector<std::int32_t> idx) {
-  return within(memory_.data(), tensor_, idx);
+  return within(memory_->data(), tensor_, idx);
 }
 
 }  // namespace mm
@@ -164,8 +192,9 @@ std::pair<std::uint64_t, std::size_t> CpuFlatTensorBuffer::data(
 
 CpuFlatTensorBufferOwned::CpuFlatTensorBufferOwned(const xir::Tensor* tensor)
     : CpuFlatTensorBuffer(nullptr, given(tensor, "the tensor of a buffer")),
-      memory_(static_cast<std::size_t>(tensor->get_data_size())) {
-  data_ = memory_.data();
+      memory_(std::make_shared<std::vector<char>>(
+          static_cast<std::size_t>(tensor->get_data_size()))) {
+  data_ = memory_->data();
 }
 
 std::vector<std::int32_t> get_index_zeros(const xir::Tensor* tensor) {

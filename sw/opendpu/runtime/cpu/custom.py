@@ -2,7 +2,9 @@
 """Custom ops in VART's form: a class that is made for an op and fills its output."""
 
 import importlib
+import importlib.util
 import inspect
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Sequence
@@ -81,7 +83,7 @@ class _Object:
 
 def find(kind: str) -> type | None:
     """Return the class for an op type out of the package ``vart_op_imp``, if there is one."""
-    if not kind.isidentifier():
+    if not kind.isidentifier() or not _is_there():
         return None
     module = f"{PACKAGE}.{kind}"
     try:
@@ -91,3 +93,8 @@ def find(kind: str) -> type | None:
             raise
         return None
     return found if isinstance(found, type) else None
+
+
+def _is_there() -> bool:
+    """Tell whether there is such a package: every op of a graph asks for its module."""
+    return PACKAGE in sys.modules or importlib.util.find_spec(PACKAGE) is not None

@@ -93,6 +93,9 @@ def _grouped(ops: Sequence[Op]) -> list[_Group]:
     waiting = list(ops)
     done: set[str] = set()
     own = {op.get_output_tensor().name for op in ops}
+    kinds = {op.get_type(): op for op in ops}
+    by_python = {kind for kind, op in kinds.items() if python_for(op) is not None}
+    places = {op: _in_session(op, op.get_type() in by_python) for op in ops}
     groups: list[_Group] = []
     session = True
     while waiting:
@@ -102,7 +105,7 @@ def _grouped(ops: Sequence[Op]) -> list[_Group]:
         for op in waiting:
             ready = all(t.name in done or t.name not in own for t in op.get_input_tensors())
             needed = _opset(op) if session else None
-            if not ready or _in_session(op) != session or (
+            if not ready or places[op] != session or (
                 needed is not None and opset not in (None, needed)
             ):  # fmt: skip
                 later.append(op)
@@ -117,11 +120,11 @@ def _grouped(ops: Sequence[Op]) -> list[_Group]:
     return groups
 
 
-def _in_session(op: Op) -> bool:
+def _in_session(op: Op, by_python: bool) -> bool:
     """Tell whether onnxruntime computes an op; whatever somebody registered comes first."""
     if is_any_scale(op):
         return True
-    if python_for(op) is not None:
+    if by_python:
         return False
     if operator_of(op.get_type()).emit is None:
         refuse(op)
@@ -172,7 +175,7 @@ def evaluate(op: Op, inputs: Sequence[Array]) -> Array:
     GraphError
         The result has other dimensions than the tensor.
     """
-    if not _in_session(op):
+    if not _in_session(op, python_for(op) is not None):
         return call(op, inputs)
     graph = FloatGraph("op")
     feeds: dict[str, Array] = {}

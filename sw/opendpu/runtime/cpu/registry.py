@@ -82,13 +82,15 @@ def registered() -> list[str]:
 def python_for(op: Op) -> Implementation | None:
     """Return the Python function that computes ``op``, if there is one.
 
-    An op type that neither is registered nor has a kernel in :mod:`opendpu.ops` is looked for in
-    the package ``vart_op_imp``, then as the library ``libvart_op_imp_<type>.so``.
+    An op type that is not registered is looked for in the package ``vart_op_imp``, which comes
+    before our kernels, then, if it has no kernel in :mod:`opendpu.ops`, as the library
+    ``libvart_op_imp_<type>.so``: boards have some of AMD's by these names.
     """
     kind = op.get_type()
-    if kind not in _IMPLEMENTATIONS and operator_of(kind).emit is None:
+    if kind not in _IMPLEMENTATIONS:
         found = custom.find(kind)
-        library = None if found is not None else native.find(kind)
+        unknown = found is None and operator_of(kind).emit is None
+        library = native.find(kind) if unknown else None
         if found is not None:
             register_class(kind, found)
         elif library is not None:

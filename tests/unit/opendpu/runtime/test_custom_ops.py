@@ -32,6 +32,18 @@ class Twice:
         result[:] = values * self.factor + offset
 """
 
+ADD = """
+import numpy as np
+
+
+class add:
+    def __init__(self, op):
+        pass
+
+    def calculate(self, output, input):
+        np.copyto(np.array(output, copy=False), sum(np.asarray(one) for one in input) + 1000)
+"""
+
 
 def graph_with(kind: str) -> xir.Graph:
     graph = xir.Graph("g")
@@ -51,10 +63,12 @@ def package(tmp_path, monkeypatch) -> Iterator[None]:
     """Put a package ``vart_op_imp`` with an op ``Twice`` on the path."""
     (tmp_path / "vart_op_imp").mkdir()
     (tmp_path / "vart_op_imp" / "Twice.py").write_text(MODULE)
+    (tmp_path / "vart_op_imp" / "add.py").write_text(ADD)
     (tmp_path / "vart_op_imp" / "Broken.py").write_text("import a_module_that_is_missing\n")
     monkeypatch.syspath_prepend(tmp_path)
     yield
     cpu.unregister("Twice")
+    cpu.unregister("add")
     for name in [name for name in sys.modules if name.split(".")[0] == "vart_op_imp"]:
         del sys.modules[name]
 
@@ -64,6 +78,16 @@ def test_the_package_of_vart_is_found(package):
         for _ in range(3):
             assert runner.run([X])["y"].tolist() == Y
     assert sys.modules["vart_op_imp.Twice"].Twice.made == 1
+
+
+def test_the_package_comes_before_our_own_kernels(package):
+    graph = xir.Graph("g")
+    a, b = (
+        graph.create_op(name, "data", {"shape": [1, 4], "data_type": "FLOAT32"}) for name in "ab"
+    )
+    graph.create_op("y", "add", {}, {"input": [a, b]})
+    with GraphRunner(graph) as runner:
+        assert runner.run([X, X])["y"].tolist() == [[1002, 1004, 1006, 1008]]
 
 
 def test_what_a_module_lacks_is_said(package):

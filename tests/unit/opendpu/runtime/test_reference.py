@@ -14,7 +14,7 @@ from opendpu.runtime import GraphRunner, Runner
 from opendpu.runtime.device import Job
 from opendpu.runtime.program import Program, dpu_subgraphs
 from opendpu.runtime.reference import ReferenceDevice
-from opendpu_arch.errors import ModelFormatError, UnsupportedError
+from opendpu_arch.errors import GraphError, ModelFormatError, UnsupportedError
 from opendpu_arch.target import Target
 
 TARGET = Target.from_name("B512")
@@ -122,3 +122,32 @@ def test_constants_on_each_other():
         ),
     ):
         runner.run([np.zeros((1, 8, 8, 6), np.int8)])
+
+
+@pytest.mark.parametrize("value", [{}, [1], float("nan"), "x", 1 << 40])
+@pytest.mark.parametrize("attribute", ["reg_id", "ddr_addr", "fix_point"])
+def test_attributes_that_a_program_has_changed_to_what_nothing_reads(attribute, value):
+    (subgraph,) = dpu_subgraphs(compile(LAYERS["plain"][0], TARGET))
+    weights = next(op for op in subgraph.get_ops() if op.get_type() == "const-fix")
+    weights.get_output_tensor().set_attr(attribute, value)
+    runner = Runner(subgraph, device="ref")
+    with pytest.raises(GraphError, match=f"tensor .*: attribute '{attribute}' is"):
+        runner.run({"x": np.zeros((1, 8, 8, 6), np.int8)})
+
+
+def test_an_op_that_gives_other_dimensions():
+    (subgraph,) = dpu_subgraphs(compile(LAYERS["plain"][0], TARGET))
+    layer = next(op for op in subgraph.get_ops() if op.get_type() == "conv2d-fix")
+    layer.set_attr("stride", [1, 2])
+    runner = Runner(subgraph, device="ref")
+    with pytest.raises(ModelFormatError, match=r"has dimensions \[1, 4, 4, 4\], but its op gives"):
+        runner.run([np.zeros((1, 8, 8, 6), np.int8)])
+
+
+def test_a_result_among_the_constants():
+    (subgraph,) = dpu_subgraphs(compile(LAYERS["plain"][0], TARGET))
+    (result,) = subgraph.get_output_tensors()
+    result.producer.get_input_ops_list()[0].get_output_tensor().set_attr("reg_id", 0)
+    result.set_attr("reg_id", 0).set_attr("ddr_addr", 0)
+    with pytest.raises(ModelFormatError, match="is in REG_0, but that is constant"):
+        Runner(subgraph, device="ref")

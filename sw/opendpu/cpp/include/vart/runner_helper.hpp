@@ -31,9 +31,12 @@ class CpuFlatTensorBuffer : public TensorBuffer {
 class CpuFlatTensorBufferOwned : public CpuFlatTensorBuffer {
  public:
   explicit CpuFlatTensorBufferOwned(const xir::Tensor* tensor);
+  CpuFlatTensorBufferOwned(const CpuFlatTensorBufferOwned&) = delete;
+  CpuFlatTensorBufferOwned& operator=(const CpuFlatTensorBufferOwned&) = delete;
+  std::shared_ptr<void> memory_owner() const override { return memory_; }
 
  private:
-  std::vector<char> memory_;
+  std::shared_ptr<std::vector<char>> memory_;
 };
 
 std::vector<std::int32_t> get_index_zeros(const xir::Tensor* tensor);

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <typeinfo>
 #include <utility>
@@ -42,6 +43,11 @@ class TensorBuffer {
   // shapes differ or nothing says the fix_point.
   static void copy_tensor_buffer(TensorBuffer* tb_from, TensorBuffer* tb_to);
 
+  // A buffer on memory of the program's own, one address a sample, which must live as long. The
+  // simulated DPU's memory is the host's, so these are addresses of the host.
+  static std::unique_ptr<TensorBuffer> create_unowned_device_tensor_buffer(
+      const xir::Tensor* tensor, std::uint64_t batch_addr[], std::size_t addr_arrsize);
+
   // The address of an element, and how many bytes lie from there to the end.
   virtual std::pair<std::uint64_t, std::size_t> data(
       const std::vector<std::int32_t> idx = {}) = 0;
@@ -55,6 +61,10 @@ class TensorBuffer {
                               std::size_t offset);
   virtual void copy_to_host(std::size_t batch_idx, void* buf, std::size_t size,
                             std::size_t offset);
+
+  // What jobs keep until they are done, so that the buffer itself may go earlier: the owner of its
+  // memory, or nothing for memory of the program's own.
+  virtual std::shared_ptr<void> memory_owner() const { return nullptr; }
 
   const xir::Tensor* get_tensor() const { return tensor_; }
   virtual std::string to_string() const;

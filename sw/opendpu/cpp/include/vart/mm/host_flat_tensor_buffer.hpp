@@ -2,6 +2,7 @@
 // Tensor buffers with memory of the host, without gaps.
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "vart/tensor_buffer.hpp"
@@ -14,11 +15,14 @@ namespace mm {
 class HostFlatTensorBuffer : public TensorBuffer {
  public:
   explicit HostFlatTensorBuffer(const xir::Tensor* tensor);
+  HostFlatTensorBuffer(const HostFlatTensorBuffer& other);
+  HostFlatTensorBuffer& operator=(const HostFlatTensorBuffer&) = delete;
 
   std::pair<std::uint64_t, std::size_t> data(const std::vector<std::int32_t> idx = {}) override;
+  std::shared_ptr<void> memory_owner() const override { return memory_; }
 
  private:
-  std::vector<char> memory_;
+  std::shared_ptr<std::vector<char>> memory_;
 };
 
 }  // namespace mm
