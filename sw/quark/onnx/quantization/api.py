@@ -17,7 +17,13 @@ from opendpu.quantize.config import QuantizeConfig
 from opendpu.quantize.tensor_spec import Override, TensorSpec
 from opendpu_arch import outputs
 from opendpu_arch.errors import UnsupportedError
-from quark.onnx.quantization.config.algorithm import AlgoConfig, finetuning_of
+from quark.onnx.quantization.config.algorithm import (
+    AlgoConfig,
+    AutoMixprecisionConfig,
+    QuarotConfig,
+    finetuning_of,
+    smoothing_of,
+)
 from quark.onnx.quantization.config.config import Config, QConfig, QuantizationConfig
 from quark.onnx.quantization.config.data_type import DataType
 from quark.onnx.quantization.config.spec import QLayerConfig, QTensorConfig
@@ -32,11 +38,13 @@ from vai_q_onnx.sizes import OPTION
 
 Path = str | os.PathLike[str]
 
-REFUSED = (
-    "specific_tensor_precision", "use_dynamic_quant", "include_sq", "include_rotation",
-    "include_auto_mp",
-)  # fmt: skip
-"""What a configuration of the first form may not ask for: there is nothing of the kind here."""
+REFUSED = {
+    "specific_tensor_precision": "QConfig(specific_layer_config=…) says it by layer",
+    "use_dynamic_quant": "the DPU has scales that are fixed: give a calibration_data_reader",
+    "include_rotation": QuarotConfig.instead,
+    "include_auto_mp": AutoMixprecisionConfig.instead,
+}
+"""What a configuration of the first form may not ask for, and what there is instead."""
 
 WARNED = ("convert_fp16_to_fp32",)
 """What has no effect: it is always so."""
@@ -131,9 +139,11 @@ def _first(
     algorithms: list[AlgoConfig],
 ) -> tuple[onnx.ModelProto, bool]:
     """Quantize with a configuration of the first form."""
-    for name in REFUSED:
+    for name, instead in REFUSED.items():
         if getattr(given, name):
-            raise UnsupportedError(f"{name} is {getattr(given, name)!r}, which there is not here")
+            raise UnsupportedError(
+                f"{name} is {getattr(given, name)!r}, which there is not here; {instead}"
+            )
     for name in WARNED:
         if getattr(given, name):
             warnings.warn(f"{name} has no effect here", stacklevel=4)
@@ -169,9 +179,17 @@ def _first(
     made, _ = quantized_model(
         source, _or_random(reader, given.extra_options), config, given.quant_format,
         chosen, unsigned=is_unsigned(given.activation_type) and bool(chosen["ActivationSymmetric"]),
-        in_memory=secret,
+        in_memory=secret, smoothing=_smoothing(given, algorithms, chosen),
     )  # fmt: skip
     return made, given.use_external_data_format
+
+
+def _smoothing(
+    given: QuantizationConfig, algorithms: list[AlgoConfig], options: dict[str, Any]
+) -> float | None:
+    """Return how much of the range of activations goes into weights; none for nothing of it."""
+    found = smoothing_of(algorithms)
+    return extra.smoothing(options) if found is None and given.include_sq else found
 
 
 def _second(
@@ -213,6 +231,7 @@ def _second(
         source, _or_random(reader, given.extra_options), config,
         QuantFormat.QDQ if _is_native(config) else ExtendedQuantFormat.QDQ, chosen,
         unsigned=result is not None and result.is_unsigned, in_memory=secret,
+        smoothing=smoothing_of([*given.algo_config, *algorithms]),
     )  # fmt: skip
     return made, given.use_external_data_format
 

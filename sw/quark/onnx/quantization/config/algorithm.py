@@ -8,6 +8,7 @@ from typing import Any
 
 from opendpu.quantize.config import FinetuneConfig
 from opendpu_arch.errors import UnsupportedError
+from vai_q_onnx.smoothing import ALPHA, checked_alpha
 
 MANY = 10**9
 """Quark's number of samples that stands for all."""
@@ -26,6 +27,20 @@ class CLEConfig(AlgoConfig):
 
 class BiasCorrectionConfig(AlgoConfig):
     """Correct biases, which is always done."""
+
+
+class SmoothQuantConfig(AlgoConfig):
+    """Move scales from activations into the weights of products.
+
+    Parameters
+    ----------
+    alpha
+        How much of the range of activations, from 0 to 1.
+    """
+
+    def __init__(self, alpha: float = ALPHA, **other: Any) -> None:
+        del other
+        self.alpha = checked_alpha(alpha)
 
 
 class _Finetuning(AlgoConfig):
@@ -71,7 +86,12 @@ class AdaQuantConfig(_Finetuning):
 
 
 class _Elsewhere(AlgoConfig):
-    """Something of Quark's that there is not here; refused when a model is quantized."""
+    """Something of Quark's that there is not here; refused when a model is quantized.
+
+    ``instead`` says why, and what there is.
+    """
+
+    instead = ""
 
     def __init__(self, *given: Any, **other: Any) -> None:
         del given, other
@@ -80,17 +100,32 @@ class _Elsewhere(AlgoConfig):
 class AutoMixprecisionConfig(_Elsewhere):
     """Other element types for the layers that suffer most."""
 
-
-class SmoothQuantConfig(_Elsewhere):
-    """Scales moved from activations into the weights of products."""
+    instead = (
+        "the DPU has 8 bits everywhere; opendpu quantize --sensitivity lists the layers that "
+        "suffer most, and specific_layer_config gives them another type, or exclude leaves them "
+        "to the CPU"
+    )
 
 
 class QuarotConfig(_Elsewhere):
     """Rotations between products."""
 
+    instead = (
+        "rotations need a matrix that is written for one family of language models; "
+        "SmoothQuantConfig also takes large channels from activations"
+    )
+
 
 class GPTQConfig(_Elsewhere):
     """Weights of products rounded one after the other."""
+
+    instead = "AdaRoundConfig learns how weights are rounded, of convolutions too"
+
+
+def smoothing_of(algorithms: list[AlgoConfig]) -> float | None:
+    """Return how much of the range of activations goes into weights; none for nothing of it."""
+    found = [one.alpha for one in algorithms if isinstance(one, SmoothQuantConfig)]
+    return found[-1] if found else None
 
 
 def finetuning_of(algorithms: list[AlgoConfig]) -> FinetuneConfig | None:
@@ -105,9 +140,10 @@ def finetuning_of(algorithms: list[AlgoConfig]) -> FinetuneConfig | None:
     for one in algorithms:
         if isinstance(one, _Finetuning):
             found = one.config
-        elif not isinstance(one, CLEConfig | BiasCorrectionConfig):
+        elif not isinstance(one, CLEConfig | BiasCorrectionConfig | SmoothQuantConfig):
+            why = f"; {one.instead}" if isinstance(one, _Elsewhere) else ""
             raise UnsupportedError(
                 f"algo_config has {type(one).__name__}, but there are here: AdaQuantConfig, "
-                "AdaRoundConfig, BiasCorrectionConfig, CLEConfig"
+                f"AdaRoundConfig, BiasCorrectionConfig, CLEConfig, SmoothQuantConfig{why}"
             )
     return found
