@@ -33,7 +33,8 @@ FINETUNE = {
 LATER = {
     "enable_dpu": None, "enable_ipu_cnn": None, "include_cle": "IncludeCLE",
     "include_fast_ft": "FastFinetune", "include_sq": None, "execution_providers": None,
-    "debug_mode": None, "print_summary": None, "enable_npu_cnn": None, "enable_npu_transformer": None,
+    "debug_mode": None, "print_summary": None, "enable_npu_cnn": None,
+    "enable_npu_transformer": None,
     "random_data_reader_input_shape": "RandomDataReaderInputShape",
 }  # fmt: skip
 """Arguments that AMD's function got after the guide, by the option that says the same; none for

@@ -215,9 +215,10 @@ class WithHooked(torch.nn.Module):
 
 
 def test_a_network_that_its_first_call_changes(seed, networks):
-    """TorchDynamo keeps graphs of the first call; calibration data in batches had not come there."""
+    """TorchDynamo keeps graphs of the first call, which data in batches had not come to."""
     net, data = seeded(WithHooked(), seed).eval(), torch.randn(4, 3, 8, 8)
-    compiled = torch.compile(net, backend="opendpu", options={"calibration": data, "target": TARGET})
+    options = {"calibration": data, "target": TARGET}
+    compiled = torch.compile(net, backend="opendpu", options=options)
     with torch.no_grad():
         first, second, batch = compiled(data[:1]), compiled(data[:1]), compiled(data)
     assert on_dpu(networks) >= 2
