@@ -36,8 +36,8 @@ def load_model(
     """Convert a model file to a float graph: ONNX, PyTorch, TFLite, TensorFlow, Keras, Caffe.
 
     What a file is, its content says. A signature of a SavedModel is ``FOLDER::NAME``. Other
-    parameters and errors are those of :func:`opendpu.frontend.load_onnx`; of TorchScript, ``input_shapes`` must say the shapes of all
-    inputs.
+    parameters and errors are those of :func:`opendpu.frontend.load_onnx`; of TorchScript,
+    ``input_shapes`` must say the shapes of all inputs.
 
     Parameters
     ----------
