@@ -104,8 +104,8 @@ def named(
     Raises
     ------
     UnsupportedError
-        A name is nearly ours; there are options for more or fewer providers than there are, or they
-        are no dictionaries.
+        A name is nearly ours, or none; there are options for more or fewer providers than there
+        are, or they are no dictionaries.
     """
     if isinstance(providers, str):
         providers = [providers]
@@ -119,13 +119,21 @@ def named(
             f"provider_options has {len(options)} entries, but providers {len(providers)}"
         )
     given = options or [{}] * len(providers)
-    pairs = [
-        (_checked(provider), found)
-        if isinstance(provider, str)
-        else (_checked(provider[0]), {**found, **provider[1]})
-        for provider, found in zip(providers, given, strict=True)
-    ]
+    pairs = map(_with_options, providers, given)
     return [(name, {key: str(value) for key, value in own.items()}) for name, own in pairs]
+
+
+def _with_options(provider: object, options: Mapping[str, str]) -> tuple[str, dict[str, str]]:
+    """Return a provider that is given as a name, or as a pair of a name and its options."""
+    match provider:
+        case str():
+            return _checked(provider), dict(options)
+        case [str() as name, Mapping() as own]:
+            return _checked(name), {**options, **own}
+    raise UnsupportedError(
+        f"providers has {provider!r}, but must be a list of names, or of pairs of a name and a "
+        "dictionary of options"
+    )
 
 
 def _checked(name: str) -> str:

@@ -72,6 +72,9 @@ def test_one_name_in_place_of_a_list(
             InferenceSession(quantized_model, providers=near)
         with pytest.raises(UnsupportedError, match=f"has '{near}', which there is not"):
             session.set_providers([(near, options), "CPUExecutionProvider"])
+    for wrong in ((PROVIDER, options), [3], [(PROVIDER,)], [(PROVIDER, "config.json")]):
+        with pytest.raises(UnsupportedError, match="must be a list of names, or of pairs of a"):
+            session.set_providers(wrong)  # type: ignore[arg-type]
     session.set_providers("CPUExecutionProvider")
     assert session.get_providers() == ["CPUExecutionProvider"]
 
