@@ -19,7 +19,6 @@ from opendpu_arch import outputs
 from opendpu_arch.errors import UnsupportedError
 from quark.onnx.quantization.config.algorithm import (
     AlgoConfig,
-    AutoMixprecisionConfig,
     QuarotConfig,
     finetuning_of,
     smoothing_of,
@@ -27,6 +26,8 @@ from quark.onnx.quantization.config.algorithm import (
 from quark.onnx.quantization.config.config import Config, QConfig, QuantizationConfig
 from quark.onnx.quantization.config.data_type import DataType
 from quark.onnx.quantization.config.spec import QLayerConfig, QTensorConfig
+from quark.onnx.quantization.mixed import OPTION as MIXED
+from quark.onnx.quantization.mixed import mixed_layers, mixed_rule, with_rule
 from quark.onnx.quantization.quant_utils import ExtendedQuantFormat
 from vai_q_onnx import options as extra
 from vai_q_onnx.calibration import Reader
@@ -42,7 +43,6 @@ REFUSED = {
     "specific_tensor_precision": "QConfig(specific_layer_config=…) says it by layer",
     "use_dynamic_quant": "the DPU has scales that are fixed: give a calibration_data_reader",
     "include_rotation": QuarotConfig.instead,
-    "include_auto_mp": AutoMixprecisionConfig.instead,
 }
 """What a configuration of the first form may not ask for, and what there is instead."""
 
@@ -54,7 +54,7 @@ SELECTION = {"NodesToQuantize": "nodes_to_quantize", "OpTypesToQuantize": "op_ty
 
 SILENT = ("DebugMode", "PrintSummary", "IgnoreWarnings", "ExecutionProviders", "OptimizeModel",
           "SimplifyModel", "TmpDir", "UseRandomData", "CryptoMode", "EncryptionAlgorithm",
-          "EnableNPUCnn", "EnableNPUTransformer")  # fmt: skip
+          "EnableNPUCnn", "EnableNPUTransformer", "AutoMixprecision")  # fmt: skip
 """Extra options that change no number."""
 
 CRYPTO = (
@@ -174,6 +174,9 @@ def _first(
     config = dataclasses.replace(
         config, overrides=as_overrides(floating), finetune=tuned or config.finetune
     )
+    if given.include_auto_mp:
+        asked = given.extra_options.get(MIXED) or {}
+        config = with_rule(config, mixed_rule(asked, source.proto.graph.node, given, chosen))
     secret = given.crypto_mode or bool(given.extra_options.get("CryptoMode"))
     _check_secret(config, secret=secret)
     made, _ = quantized_model(
@@ -216,6 +219,12 @@ def _second(
         *(
             _rule(one, names=tuple(map(glob.escape, matching(names, those))))
             for one, those in given.specific_layer_config.items()
+        ),
+        *(
+            _rule(one, names=tuple(map(glob.escape, those)))
+            for one, those in mixed_layers(
+                [*given.algo_config, *algorithms], source.proto.graph.node, layers
+            )
         ),
         *as_overrides(floating),
     ]
