@@ -46,7 +46,7 @@ from quark.onnx import (
 )
 from quark.onnx.quantization.config import DEFAULT_CONFIG_MAPPING, custom_config, get_default_config
 from quark.onnx.quantization.config.algorithm import finetuning_of
-from vai_q_onnx.selection import matching
+from vai_q_onnx.selection import matching, name_of
 
 
 class Reader(CalibrationDataReader):
@@ -170,7 +170,7 @@ def test_other_types_for_some_operators(float_model):
     """What Quark's automatic mixed precision does where no loss is said."""
     wide = QLayerConfig(activation=Int16Spec(), weight=Int16Spec())
     nodes = onnx.load(float_model).graph.node
-    convolutions = [n.name for n in nodes if n.op_type in ("Conv", "ConvTranspose")]
+    convolutions = [name_of(n) for n in nodes if n.op_type in ("Conv", "ConvTranspose")]
     base = QLayerConfig(activation=Int8Spec(), weight=Int8Spec())
     by_name = quantized(float_model, QConfig(base, {wide: convolutions}))
     mixed = AutoMixprecisionConfig(wide, ("Conv", "ConvTranspose"), data_size=10)
