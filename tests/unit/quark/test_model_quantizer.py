@@ -178,6 +178,7 @@ def test_other_types_for_some_operators(float_model):
     some = AutoMixprecisionConfig(wide, ("Conv",), exclude_layers=["^.*"])
     plain = quantized(float_model, QConfig(base))
     assert quantized(float_model, QConfig(base, algo_config=[some])) == plain
+    assert quantized(float_model, QConfig(base, {wide: ["^none"]}, {wide: []})) == plain
     first = QuantizationConfig(
         quant_format=ExtendedQuantFormat.QDQ, activation_type=ExtendedQuantType.QInt16,
         weight_type=ExtendedQuantType.QInt16, include_auto_mp=True,

@@ -176,7 +176,8 @@ def _first(
     )
     if given.include_auto_mp:
         asked = given.extra_options.get(MIXED) or {}
-        config = with_rule(config, mixed_rule(asked, source.proto.graph.node, given, chosen))
+        rule = mixed_rule(asked, source.proto.graph.node, given, chosen)
+        config = config if rule is None else with_rule(config, rule)
     secret = given.crypto_mode or bool(given.extra_options.get("CryptoMode"))
     _check_secret(config, secret=secret)
     made, _ = quantized_model(
@@ -214,17 +215,17 @@ def _second(
         subgraphs_to_exclude=[one for one in given.exclude if not isinstance(one, str)],
     )  # fmt: skip
     names = [name_of(node) for node in source.proto.graph.node]
+    mixed = mixed_layers([*given.algo_config, *algorithms], source.proto.graph.node, layers)
     rules = [
-        *(_rule(one, kinds=tuple(kinds)) for one, kinds in given.layer_type_config.items()),
         *(
-            _rule(one, names=tuple(map(glob.escape, matching(names, those))))
-            for one, those in given.specific_layer_config.items()
+            _rule(one, kinds=tuple(kinds))
+            for one, kinds in given.layer_type_config.items()
+            if kinds  # a rule for none would be one for all
         ),
         *(
-            _rule(one, names=tuple(map(glob.escape, those)))
-            for one, those in mixed_layers(
-                [*given.algo_config, *algorithms], source.proto.graph.node, layers
-            )
+            _rule(one, names=tuple(map(glob.escape, found)))
+            for one, those in [*given.specific_layer_config.items(), *mixed]
+            if (found := matching(names, those))
         ),
         *as_overrides(floating),
     ]

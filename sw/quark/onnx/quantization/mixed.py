@@ -64,8 +64,8 @@ def mixed_rule(
     nodes: Sequence[onnx.NodeProto],
     given: Any,
     checked: Mapping[str, Any],
-) -> Override:
-    """Return the rule that ``include_auto_mp`` of the first form stands for.
+) -> Override | None:
+    """Return the rule that ``include_auto_mp`` of the first form stands for; none without nodes.
 
     Parameters
     ----------
@@ -93,6 +93,8 @@ def mixed_rule(
         reduce_range=False, options=checked,
     )  # fmt: skip
     names = candidates(nodes, options.get(_OPERATORS, MIXED_OPERATORS))
+    if not names:
+        return None
     return Override(
         names=tuple(map(glob.escape, names)), weights=found.weights, bias=found.bias,
         activation=found.activation,
