@@ -7,6 +7,7 @@ from typing import Any
 
 from opendpu.quantize.config import FinetuneConfig
 from opendpu_arch.errors import UnsupportedError
+from vai_q_onnx.smoothing import ALPHA, checked_alpha
 
 GUIDE = (
     "ActivationSymmetric", "WeightSymmetric", "ForceQuantizeNoInputCheck", "MatMulConstBOnly",
@@ -15,7 +16,7 @@ GUIDE = (
 QUARK = (
     "IncludeCLE", "ConvertSigmoidToHardSigmoid", "ReplaceSigmoid", "SimulateDPU", "Percentile",
     "BiasCorrection", "RandomDataReaderSeed", "FastFinetune", "RandomDataReaderInputShape",
-    "RandomDataReaderInputDataRange",
+    "RandomDataReaderInputDataRange", "SmoothAlpha",
 )  # fmt: skip
 
 _NO_EFFECT = ("ForceQuantizeNoInputCheck", "MatMulConstBOnly")
@@ -31,12 +32,13 @@ FINETUNE = {
 
 LATER = {
     "enable_dpu": None, "enable_ipu_cnn": None, "include_cle": "IncludeCLE",
-    "include_fast_ft": "FastFinetune", "execution_providers": None, "debug_mode": None,
-    "print_summary": None, "enable_npu_cnn": None, "enable_npu_transformer": None,
+    "include_fast_ft": "FastFinetune", "include_sq": None, "execution_providers": None,
+    "debug_mode": None, "print_summary": None, "enable_npu_cnn": None,
+    "enable_npu_transformer": None,
     "random_data_reader_input_shape": "RandomDataReaderInputShape",
 }  # fmt: skip
 """Arguments that AMD's function got after the guide, by the option that says the same; none for
-what is always so, or changes no number."""
+what is always so, changes no number, or is asked for elsewhere."""
 
 
 def with_later(given: Mapping[str, Any] | None, later: Mapping[str, Any]) -> dict[str, Any]:
@@ -98,3 +100,14 @@ def finetuning(options: Mapping[str, Any]) -> FinetuneConfig | None:
     method = str(given.get("OptimAlgorithm", "adaround")).lower()
     settings = {ours: given[theirs] for theirs, ours in FINETUNE.items() if theirs in given}
     return FinetuneConfig(method=method, **settings)
+
+
+def smoothing(options: Mapping[str, Any]) -> float:
+    """Return how much of the range of activations goes into weights.
+
+    Raises
+    ------
+    UnsupportedError
+        It is no number from 0 to 1.
+    """
+    return checked_alpha(options.get("SmoothAlpha", ALPHA))

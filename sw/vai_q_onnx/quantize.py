@@ -4,6 +4,7 @@
 import dataclasses
 import enum
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -33,6 +34,7 @@ from vai_q_onnx.enums import (
 from vai_q_onnx.layout import channels_last
 from vai_q_onnx.selection import as_overrides, float_nodes
 from vai_q_onnx.sizes import OPTION, fixed, of_random_data
+from vai_q_onnx.smoothing import smoothed
 from vai_q_onnx.unsigned import store_unsigned
 
 Path = str | os.PathLike[str]
@@ -96,8 +98,8 @@ def quantize_static(
     convert_nchw_to_nhwc
         Whether the quantized model takes images as NHWC; the reader gives NCHW all the same.
     later
-        Arguments that AMD's function got after the guide: ``include_cle``, ``enable_dpu`` and
-        ``enable_ipu_cnn`` (which is how it always is), others without effect.
+        Arguments that AMD's function got after the guide: ``include_cle``, ``include_sq``,
+        ``enable_dpu`` and ``enable_ipu_cnn`` (which is how it always is), others without effect.
 
     Returns
     -------
@@ -134,6 +136,7 @@ def quantize_static(
     made, report = quantized_model(
         model, reader, config, quant_format, chosen,
         unsigned=is_unsigned(activation_type) and bool(chosen["ActivationSymmetric"]),
+        smoothing=extra.smoothing(chosen) if later.get("include_sq") else None,
     )  # fmt: skip
     write_onnx(made, model_output, external_data=use_external_data_format)
     return report
@@ -148,6 +151,7 @@ def quantized_model(
     *,
     unsigned: bool = False,
     in_memory: bool = False,
+    smoothing: float | None = None,
 ) -> tuple[onnx.ModelProto, Report]:
     """Return a model quantized, and what was done.
 
@@ -168,11 +172,15 @@ def quantized_model(
     in_memory
         Whether samples and results of layers stay there, where else they wait in files of a
         temporary folder.
+    smoothing
+        How much of the range of activations goes into weights that they are multiplied with, see
+        :mod:`vai_q_onnx.smoothing`; none for nothing of it.
     """
     form = form_of(quant_format)
     source = read_model(model)
     if reader is None:
-        graph = load_onnx(source, of_random_data(source.proto, options.get(OPTION)))
+        sizes = of_random_data(source.proto, options.get(OPTION))
+        graph = load_onnx(source, sizes)
         reader = RandomDataReader(
             graph, seed=int(options.get("RandomDataReaderSeed", 0)),
             ranges=options.get("RandomDataReaderInputDataRange"),
@@ -180,6 +188,16 @@ def quantized_model(
         batches = batches_of(reader)
     else:
         sizes, batches = fixed(source.proto, batches_of(reader))
+        graph = load_onnx(source, sizes)
+    if smoothing is not None:
+        batches = iter(kept := list(batches))
+        source, count = smoothed(source, kept, smoothing)
+        if not count:
+            warnings.warn(
+                "SmoothQuant has no effect: no product with constant weights (MatMul, Gemm) reads "
+                "an activation that constants scale and nothing else reads",
+                stacklevel=3,
+            )
         graph = load_onnx(source, sizes)
     if in_memory:
         with set_aside.in_memory():

@@ -16,6 +16,7 @@ from onnx import helper
 
 from opendpu.export import to_onnx
 from opendpu.frontend import load_onnx
+from opendpu.frontend.tensorflow.quantized_keras import PACKAGE
 from opendpu.frontend.tensorflow.runtime import tf
 from opendpu.ir import Array, QuantizedGraph
 from opendpu.ops.inference import open_session
@@ -23,7 +24,6 @@ from opendpu.quantize import complete
 from opendpu_arch.errors import UnsupportedError
 from vai_q_tensorflow2.structure import inputs_like, nested_like
 
-PACKAGE = "vitis_quantize"
 LAYER = "vitis_quantized"
 
 

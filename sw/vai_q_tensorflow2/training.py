@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 import xir
+from opendpu.frontend.tensorflow.quantized_keras import PACKAGE
 from opendpu.frontend.tensorflow.runtime import tf
 from opendpu.ir import Array, FloatGraph, Node, QuantizedGraph, from_xir, to_xir
 from opendpu.quantize.config import QuantizeConfig
@@ -24,7 +25,6 @@ from opendpu.quantize.scales.grid import best_fix_point
 from opendpu.quantize.scales.shifts import make_legal
 from opendpu.quantize.scales.template import template_of
 from opendpu.quantize.tensor_spec import TensorSpec
-from vai_q_tensorflow2.network import PACKAGE
 from vai_q_tensorflow2.structure import inputs_like, nested_like
 from vai_q_tensorflow2.translation import translate
 

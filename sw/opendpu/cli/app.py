@@ -34,6 +34,14 @@ InputValues = Annotated[
         "commas between, or an .npy or .npz file. May be given several times.",
     ),
 ]
+Signature = Annotated[
+    str | None,
+    typer.Option(
+        "--signature",
+        metavar="NAME",
+        help="Which signature of a SavedModel; by default serving_default, or the only one.",
+    ),
+]
 OnnxLibraries = Annotated[
     list[pathlib.Path] | None,
     typer.Option(

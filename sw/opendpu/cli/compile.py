@@ -17,6 +17,7 @@ from opendpu.cli.app import (
     JsonFlag,
     OnnxLibraries,
     Requantize,
+    Signature,
     app,
     errors_in_one_line,
 )
@@ -33,6 +34,7 @@ from opendpu.cli.input_values import input_values
 from opendpu.cli.progress import progress
 from opendpu.compiler.options import Options
 from opendpu.compiler.passes import PASSES, chosen
+from opendpu.frontend.formats import signed
 from opendpu.frontend.input_values import check_no_values
 from opendpu_arch import outputs
 from opendpu_arch.errors import UnsupportedError
@@ -92,6 +94,7 @@ def compile_model(
     ] = None,
     input_shape: InputShapes = None,
     input_value: InputValues = None,
+    signature: Signature = None,
     onnx_library: OnnxLibraries = None,
     requantize: Requantize = False,
     dump_after: Annotated[
@@ -124,6 +127,7 @@ def compile_model(
     )
     chosen_target = api.find_target(target)
     outputs.check(output, inputs=(file,) if calibration is None else (file, calibration))
+    file = signed(file, signature)
     with progress(f"compiling {file.name}") as show:
         if file.suffix == ".xmodel":
             if calibration is not None:

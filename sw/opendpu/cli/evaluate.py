@@ -8,13 +8,21 @@ from typing import Annotated
 import typer
 
 from opendpu.calibration.preprocessing import Preprocessing
-from opendpu.cli.app import InputShapes, InputValues, JsonFlag, app, errors_in_one_line
+from opendpu.cli.app import (
+    InputShapes,
+    InputValues,
+    JsonFlag,
+    Signature,
+    app,
+    errors_in_one_line,
+)
 from opendpu.cli.input_values import input_shapes, input_values
 from opendpu.cli.progress import progress
 from opendpu.data_sets import Evaluation
 from opendpu.data_sets import evaluate as evaluate_data_set
 from opendpu.data_sets.evaluate import CALIBRATION, progress_path
 from opendpu.data_sets.metrics import METRICS
+from opendpu.frontend.formats import signed
 
 
 @app.command()
@@ -69,12 +77,14 @@ def evaluate(
     ] = None,
     input_shape: InputShapes = None,
     input_value: InputValues = None,
+    signature: Signature = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Say how good a network is on a data set: float, quantized, and a sample as hardware."""
     preprocessing = None
     if mean is not None or scale is not None:
         preprocessing = Preprocessing.parse(mean=mean, scale=scale)
+    model = signed(model, signature)
     try:
         with progress("reading") as show:
             found = evaluate_data_set(

@@ -13,11 +13,13 @@ from opendpu.cli.app import (
     InputValues,
     JsonFlag,
     OnnxLibraries,
+    Signature,
     app,
     errors_in_one_line,
 )
 from opendpu.cli.input_values import input_shapes, input_values
 from opendpu.cli.progress import progress
+from opendpu.frontend.formats import signed
 from opendpu.inspect import FORMATS, check_format, write_files
 from opendpu.inspect.text import summary_lines
 from opendpu.quantize import check_substitution
@@ -38,6 +40,7 @@ def inspect_model(
     ] = None,
     input_shape: InputShapes = None,
     input_value: InputValues = None,
+    signature: Signature = None,
     activation_substitution: Annotated[
         str, typer.Option(metavar="none|hard", help="As when compiling.")
     ] = "none",
@@ -68,6 +71,7 @@ def inspect_model(
         outputs.check_folder(output)
     shapes = input_shapes(input_shape)
     values = input_values(input_value)
+    file = signed(file, signature)
     with progress(f"inspecting {file.name}") as show:
         found = api.inspect(
             file, target=target, input_shapes=shapes, input_values=values,

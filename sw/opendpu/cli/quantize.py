@@ -16,6 +16,7 @@ from opendpu.cli.app import (
     JsonFlag,
     OnnxLibraries,
     Requantize,
+    Signature,
     app,
     errors_in_one_line,
 )
@@ -56,6 +57,7 @@ from opendpu.cli.quantizer_options import (
     Sensitivity,
     Settings,
 )
+from opendpu.frontend.formats import signed
 from opendpu.quantize.config import FinetuneConfig, QuantizeConfig
 from opendpu.quantize.settings import override, with_settings
 from opendpu_arch import outputs
@@ -101,6 +103,7 @@ def quantize(
     dump: Dump = None,
     input_shape: InputShapes = None,
     input_value: InputValues = None,
+    signature: Signature = None,
     onnx_library: OnnxLibraries = None,
     requantize: Requantize = False,
     json_wanted: JsonFlag = False,
@@ -125,6 +128,7 @@ def quantize(
     given = (file, *(path for path in (calibration, config_file) if path is not None))
     outputs.check_all((output, report), inputs=given)
     values = input_values(input_value)
+    file = signed(file, signature)
     with progress(f"quantizing {file.name}") as show:
         found = api.quantize_onnx(
             file, calibration=calibration, output=output, config=config,

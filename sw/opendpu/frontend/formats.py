@@ -5,7 +5,7 @@ import enum
 import pathlib
 import zipfile
 
-from opendpu_arch.errors import ModelFormatError
+from opendpu_arch.errors import ModelFormatError, UnsupportedError
 
 
 class Format(enum.StrEnum):
@@ -24,6 +24,8 @@ class Format(enum.StrEnum):
 
 CAFFE_SUFFIXES = (".prototxt", ".caffemodel")
 SAVED_MODEL_FILE = "saved_model.pb"
+SIGNATURE = "::"
+"""Between a SavedModel's folder and the name of a signature."""
 FIRST_FIELD = b"\x0a"
 """How a protobuf begins whose first field has number 1 and a length: a GraphDef with a node, which
 begins with its name so too, or XIR's graph with its name."""
@@ -41,6 +43,34 @@ _SUFFIXES = {
 """Of files that say nothing themselves; all others are taken for ONNX."""
 
 
+def signed(path: str | pathlib.Path, signature: str | None) -> pathlib.Path:
+    """Return how a signature of a SavedModel is called where a file is asked for.
+
+    Raises
+    ------
+    UnsupportedError
+        A signature is asked for, but the file is no SavedModel.
+    ModelFormatError
+        As of :func:`format_of`.
+    """
+    if signature is None:
+        return pathlib.Path(path)
+    kind = format_of(path)
+    if kind is not Format.SAVED_MODEL:
+        raise UnsupportedError(
+            f"--signature is {signature!r}, but {path} is no SavedModel: it is taken for {kind}"
+        )
+    return pathlib.Path(f"{path}{SIGNATURE}{signature}")
+
+
+def folder_and_signature(path: str | pathlib.Path) -> tuple[pathlib.Path, str | None]:
+    """Return a file, and which of its signatures is asked for: ``FOLDER::NAME``."""
+    folder, mark, name = str(path).rpartition(SIGNATURE)
+    if mark and name and (pathlib.Path(folder) / SAVED_MODEL_FILE).is_file():
+        return pathlib.Path(folder), name
+    return pathlib.Path(path), None
+
+
 def format_of(path: str | pathlib.Path) -> Format:
     """Return what a file is.
 
@@ -49,7 +79,7 @@ def format_of(path: str | pathlib.Path) -> Format:
     ModelFormatError
         It is a directory that is no SavedModel, or an archive of arrays.
     """
-    path = pathlib.Path(path)
+    path, _ = folder_and_signature(path)
     if path.is_dir():
         if (path / SAVED_MODEL_FILE).is_file():
             return Format.SAVED_MODEL

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from opendpu.frontend.binding import Sizes
 from opendpu.frontend.caffe import load_caffe
-from opendpu.frontend.formats import Format, format_of
+from opendpu.frontend.formats import Format, folder_and_signature, format_of
 from opendpu.frontend.input_values import OPTION, Values
 from opendpu.frontend.libraries import check as check_libraries
 from opendpu.frontend.lowering import load_onnx
@@ -35,9 +35,9 @@ def load_model(
 ) -> FloatGraph:
     """Convert a model file to a float graph: ONNX, PyTorch, TFLite, TensorFlow, Keras, Caffe.
 
-    What a file is, its content says. Other parameters and errors are those of
-    :func:`opendpu.frontend.load_onnx`; of TorchScript, ``input_shapes`` must say the shapes of all
-    inputs.
+    What a file is, its content says. A signature of a SavedModel is ``FOLDER::NAME``. Other
+    parameters and errors are those of :func:`opendpu.frontend.load_onnx`; of TorchScript,
+    ``input_shapes`` must say the shapes of all inputs.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def load_model(
     ModelFormatError
         There is no such file, or it is none of its format.
     """
-    path = pathlib.Path(path)
+    path, signature = folder_and_signature(path)
     kind = format_of(path)
     if input_values and kind in _WITHOUT_VALUES:
         raise UnsupportedError(f"{path}: {OPTION} is not for {_WITHOUT_VALUES[kind]}")
@@ -87,7 +87,9 @@ def load_model(
         case Format.SAVED_MODEL:
             with _needs("tensorflow", path, "SavedModel of TensorFlow"):
                 from opendpu.frontend.tensorflow.saved_model import load_saved_model
-            return load_saved_model(path, input_shapes, input_values=input_values)
+            return load_saved_model(
+                path, input_shapes, input_values=input_values, signature=signature
+            )
     return load_onnx(
         path, input_shapes, input_values=input_values, libraries=libraries, any_scale=any_scale,
         requantize=requantize,

@@ -7,6 +7,7 @@ and drops it from ``providers`` without a word. So :func:`register` puts a sessi
 ``SessionOptions.add_provider_for_devices``, which also works without it.
 """
 
+import difflib
 import functools
 import weakref
 from collections.abc import Mapping, Sequence
@@ -24,6 +25,9 @@ from opendpu.onnxruntime.spawned import hand_on
 from opendpu_arch.errors import UnsupportedError
 
 Provider = str | tuple[str, Mapping[str, str]]
+
+_ALIKE = 0.85
+"""How much of a provider's name has to agree with ours to be a misspelling of it."""
 
 
 def register() -> None:
@@ -65,21 +69,22 @@ class RegisteredSession(onnxruntime.InferenceSession):
         self,
         path_or_bytes: Any,
         sess_options: Any = None,
-        providers: Sequence[Provider] | None = None,
+        providers: str | Sequence[Provider] | None = None,
         provider_options: Sequence[Mapping[str, str]] | None = None,
         **others: Any,
     ) -> None:
         self._given = path_or_bytes, sess_options, others
         pairs = named(providers or (), provider_options or ())
         if PROVIDER not in dict(pairs):
-            super().__init__(path_or_bytes, sess_options, providers, provider_options, **others)
+            names = [providers] if isinstance(providers, str) else providers
+            super().__init__(path_or_bytes, sess_options, names, provider_options, **others)
             return
         api.find_target(ProviderOptions.read(dict(pairs)[PROVIDER]).target)  # errors of our own
         super().__init__(path_or_bytes, _with(sess_options, pairs), **others)
 
     def set_providers(
         self,
-        providers: Sequence[Provider] | None = None,
+        providers: str | Sequence[Provider] | None = None,
         provider_options: Sequence[Mapping[str, str]] | None = None,
     ) -> None:
         """Let others compute the model; arguments are those of the constructor."""
@@ -90,15 +95,20 @@ class RegisteredSession(onnxruntime.InferenceSession):
 
 
 def named(
-    providers: Sequence[Provider], options: Sequence[Mapping[str, str]]
+    providers: str | Sequence[Provider], options: Sequence[Mapping[str, str]]
 ) -> list[tuple[str, dict[str, str]]]:
     """Return each provider with its options, from the two forms that onnxruntime takes.
+
+    A single name is that of the only provider; onnxruntime takes its letters for names.
 
     Raises
     ------
     UnsupportedError
-        There are options for more or fewer providers than there are, or they are no dictionaries.
+        A name is nearly ours, or none; there are options for more or fewer providers than there
+        are, or they are no dictionaries.
     """
+    if isinstance(providers, str):
+        providers = [providers]
     if isinstance(options, Mapping) or not all(isinstance(own, Mapping) for own in options):
         raise UnsupportedError(
             f"provider_options is {options!r}, but must be a list with a dictionary for "
@@ -109,11 +119,33 @@ def named(
             f"provider_options has {len(options)} entries, but providers {len(providers)}"
         )
     given = options or [{}] * len(providers)
-    pairs = [
-        (provider, found) if isinstance(provider, str) else (provider[0], {**found, **provider[1]})
-        for provider, found in zip(providers, given, strict=True)
-    ]
+    pairs = map(_with_options, providers, given)
     return [(name, {key: str(value) for key, value in own.items()}) for name, own in pairs]
+
+
+def _with_options(provider: object, options: Mapping[str, str]) -> tuple[str, dict[str, str]]:
+    """Return a provider that is given as a name, or as a pair of a name and its options."""
+    match provider:
+        case str():
+            return _checked(provider), dict(options)
+        case [str() as name, Mapping() as own]:
+            return _checked(name), {**options, **own}
+    raise UnsupportedError(
+        f"providers has {provider!r}, but must be a list of names, or of pairs of a name and a "
+        "dictionary of options"
+    )
+
+
+def _checked(name: str) -> str:
+    """Return the name of a provider, unless it is ours but for some letters.
+
+    onnxruntime goes on without providers that it does not know, with the CPU: a misspelled name
+    would look like success.
+    """
+    known = name == PROVIDER or name in onnxruntime.get_all_providers()
+    if not known and difflib.get_close_matches(name.lower(), [PROVIDER.lower()], cutoff=_ALIKE):
+        raise UnsupportedError(f"providers has {name!r}, which there is not; {PROVIDER!r} is meant")
+    return name
 
 
 _added: "weakref.WeakKeyDictionary[Any, list[tuple[str, dict[str, str]]]]" = (

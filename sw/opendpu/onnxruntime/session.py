@@ -56,7 +56,7 @@ class InferenceSession:
         self,
         path_or_bytes: str | os.PathLike[str] | bytes,
         sess_options: Any = None,
-        providers: Sequence[str | tuple[str, Mapping[str, str]]] | None = None,
+        providers: str | Sequence[str | tuple[str, Mapping[str, str]]] | None = None,
         provider_options: Sequence[Mapping[str, str]] | None = None,
         **kwargs: Any,
     ) -> None:
@@ -79,7 +79,7 @@ class InferenceSession:
 
     def set_providers(
         self,
-        providers: Sequence[str | tuple[str, Mapping[str, str]]] | None = None,
+        providers: str | Sequence[str | tuple[str, Mapping[str, str]]] | None = None,
         provider_options: Sequence[Mapping[str, str]] | None = None,
     ) -> None:
         """Let others compute the model; arguments are those of the constructor."""

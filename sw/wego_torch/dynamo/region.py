@@ -62,6 +62,8 @@ class Region:
         self._differentiable = differentiable(graph)
         remove_modes(graph)
         self.graph, self.session = graph, session
+        self._of_before = not session.calibrated and not session.calibrating
+        """Whether the graph is of the call that the calibration is for, from before it."""
         self.bound = Bound(graph, example_inputs)
         self._shared = session.shared.setdefault(_structure(graph, self.bound), Shared())
         self._lock = self._shared.lock
@@ -99,6 +101,8 @@ class Region:
         if self.session.calibrating:
             return self._look_on(sizes, tensors, args)
         self.session.calibrate()
+        if self._of_before and sizes not in self._shared.samples and not self._why_not:
+            self.session.calibrate_by(samples_in(self.bound.changing(args, steady=True)))
         with self._lock:
             ready, plan = self._known(sizes, args)
             changing = self.bound.changing(args, self._steady())  # what the plan is for

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the graphs of one ``torch.compile`` have in common: options, and one calibration."""
 
+import contextlib
+import dataclasses
 import inspect
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import FrameType
 from typing import Any
 
@@ -50,6 +52,8 @@ class Session:
         self.again = False
         """Whether the only batch is given a second time, see :meth:`calibrate`."""
         self._call, self._parameters, self._names = call, parameters, names
+        self._by: set[int] = set()
+        """Numbers of samples that the data was given at a time for, see :meth:`calibrate_by`."""
         self._lock = threading.RLock()
 
     @property
@@ -85,31 +89,54 @@ class Session:
                     "WEGO_TORCH_UNIMPLEMENTED",
                     "the backend was not called by torch.compile: no calibration",
                 )
-            self._calibrating = threading.get_ident()
-            try:
-                seen, calls = 0, 0
-                for args, kwargs in self._batches():
-                    calls += 1
-                    with torch.no_grad():
-                        self._call(*args, **kwargs)
-                    leaves = [*args, *kwargs.values()]
-                    seen += next((len(x) for x in leaves if isinstance(x, torch.Tensor)), 1)
-                    if seen >= self.options.samples:
-                        break
-                if not seen:
+            with self._looking_on():
+                shown = self._show(self._batches())
+                if not shown.samples:
                     raise messages.error(
                         "WEGO_TORCH_INVALID_ARGUMENT", "the calibration data is empty"
                     )
-                if calls == 1:
+                if shown.calls == 1:
                     self.again = True
-                    with torch.no_grad():
-                        self._call(*args, **kwargs)
-            finally:
-                self._calibrating = None
+                    self._show([shown.last])
             self.calibrated = True
-            self._call = None
 
-    def _batches(self) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
+    def calibrate_by(self, count: int) -> None:
+        """Call the compiled module with the calibration data again, ``count`` samples at a time.
+
+        A module may become another one by its first call, as one that puts hooks on its parts then.
+        TorchDynamo keeps the graphs of that call for calls of its size, which data in larger
+        batches has never come to. Data that can be read once only is not given again.
+        """
+        data = self.options.calibration
+        with TRACING, self._lock:
+            if count < 1 or count in self._by or isinstance(data, Iterator) or self._call is None:
+                return
+            self._by.add(count)
+            with self._looking_on():
+                self._show(call for one in self._batches() for call in _divided(one, count))
+
+    @contextlib.contextmanager
+    def _looking_on(self) -> Iterator[None]:
+        self._calibrating = threading.get_ident()
+        try:
+            yield
+        finally:
+            self._calibrating = None
+
+    def _show(self, calls: Iterable["Call"]) -> "_Shown":
+        """Call the module, until there are as many samples as the options say."""
+        assert self._call is not None
+        shown = _Shown()
+        for args, kwargs in calls:
+            with torch.no_grad():
+                self._call(*args, **kwargs)
+            shown.calls, shown.last = shown.calls + 1, (args, kwargs)
+            shown.samples += _size(shown.last, 1)
+            if shown.samples >= self.options.samples:
+                break
+        return shown
+
+    def _batches(self) -> Iterator["Call"]:
         """Return the calls of the calibration data."""
         data = self.options.calibration
         if isinstance(data, np.ndarray):
@@ -136,6 +163,37 @@ class Session:
                 yield tuple(batch[: self._parameters]), {}
             else:
                 yield (batch,), {}
+
+
+Call = tuple[tuple[Any, ...], dict[str, Any]]
+
+
+@dataclasses.dataclass
+class _Shown:
+    """What a module was called with: how often, with how many samples, and last."""
+
+    calls: int = 0
+    samples: int = 0
+    last: Call = ((), {})
+
+
+def _size(call: Call, default: int) -> int:
+    """Return the number of samples of a call: that of its first tensor."""
+    leaves = [*call[0], *call[1].values()]
+    return next((len(x) for x in leaves if isinstance(x, torch.Tensor) and x.ndim), default)
+
+
+def _divided(call: Call, count: int) -> Iterator[Call]:
+    """Yield a call for every ``count`` samples of one; nothing if it has no more than that."""
+    size = _size(call, 0)
+
+    def part(value: Any, start: int) -> Any:
+        whole = not isinstance(value, torch.Tensor) or not value.ndim or len(value) != size
+        return value if whole else value[start : start + count]
+
+    for start in range(0, size - count + 1, count) if size > count else ():
+        args, kwargs = call
+        yield tuple(part(x, start) for x in args), {k: part(x, start) for k, x in kwargs.items()}
 
 
 class _Options(dict[str, Any]):

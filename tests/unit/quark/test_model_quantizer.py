@@ -19,12 +19,14 @@ from opendpu_arch.errors import OutputError, UnsupportedError
 from quark.onnx import (
     AdaQuantConfig,
     AdaRoundConfig,
+    AutoMixprecisionConfig,
     BFloat16Spec,
     CalibMethod,
     CalibrationDataReader,
     CalibrationMethod,
     CLEConfig,
     Config,
+    ExtendedQuantFormat,
     ExtendedQuantType,
     Int8Spec,
     Int16Spec,
@@ -44,7 +46,7 @@ from quark.onnx import (
 )
 from quark.onnx.quantization.config import DEFAULT_CONFIG_MAPPING, custom_config, get_default_config
 from quark.onnx.quantization.config.algorithm import finetuning_of
-from vai_q_onnx.selection import matching
+from vai_q_onnx.selection import matching, name_of
 
 
 class Reader(CalibrationDataReader):
@@ -162,6 +164,33 @@ def test_the_second_form(float_model):
     assert decibel(wanted, result(mixed)) > 20
     halves = QLayerConfig(activation=BFloat16Spec(), weight=BFloat16Spec())
     assert decibel(wanted, result(quantized(float_model, QConfig(halves)))) > 35
+
+
+def test_other_types_for_some_operators(float_model):
+    """What Quark's automatic mixed precision does where no loss is said."""
+    wide = QLayerConfig(activation=Int16Spec(), weight=Int16Spec())
+    nodes = onnx.load(float_model).graph.node
+    convolutions = [name_of(n) for n in nodes if n.op_type in ("Conv", "ConvTranspose")]
+    base = QLayerConfig(activation=Int8Spec(), weight=Int8Spec())
+    by_name = quantized(float_model, QConfig(base, {wide: convolutions}))
+    mixed = AutoMixprecisionConfig(wide, ("Conv", "ConvTranspose"), data_size=10)
+    assert quantized(float_model, QConfig(base, algo_config=[mixed])) == by_name
+    some = AutoMixprecisionConfig(wide, ("Conv",), exclude_layers=["^.*"])
+    plain = quantized(float_model, QConfig(base))
+    assert quantized(float_model, QConfig(base, algo_config=[some])) == plain
+    assert quantized(float_model, QConfig(base, {wide: ["^none"]}, {wide: []})) == plain
+    first = QuantizationConfig(
+        quant_format=ExtendedQuantFormat.QDQ, activation_type=ExtendedQuantType.QInt16,
+        weight_type=ExtendedQuantType.QInt16, include_auto_mp=True,
+        extra_options={"AutoMixprecision": {"TargetQuantType": QuantType.QInt8, "OutputIndex": 0}},
+    )  # fmt: skip
+    found = decibel(result(float_model), result(quantized(float_model, Config(first))))
+    first.include_auto_mp = False
+    assert decibel(result(float_model), result(quantized(float_model, Config(first)))) > found > 20
+    first.include_auto_mp = True
+    first.extra_options["AutoMixprecision"]["L2Target"] = 0.1
+    with pytest.raises(UnsupportedError, match=r"L2Target 0\.1: types are not searched for"):
+        quantized(float_model, Config(first))
 
 
 def test_configurations_as_constants(float_model):

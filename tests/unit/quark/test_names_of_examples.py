@@ -269,9 +269,9 @@ def test_names_of_what_there_is_not_here(float_model):
         ModelQuantizer(QConfig(blocks)).quantize_model(float_model, None, Four())
     mixed = QConfig(
         QLayerConfig(Int16Spec(), weight=Int16Spec()),
-        algo_config=[AutoMixprecisionConfig(l2_target=None, act_target_quant_type=Int8)],
+        algo_config=[AutoMixprecisionConfig(l2_target=0.1, act_target_quant_type=Int8)],
     )
-    with pytest.raises(UnsupportedError, match="AutoMixprecisionConfig, but there are here"):
+    with pytest.raises(UnsupportedError, match=r"l2_target is 0\.1: types are not searched for"):
         ModelQuantizer(mixed).quantize_model(float_model, None, Four())
 
 

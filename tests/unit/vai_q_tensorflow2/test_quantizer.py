@@ -12,6 +12,7 @@ tf = pytest.importorskip("tensorflow", reason="TensorFlow is not installed (open
 from opendpu import api  # noqa: E402
 from opendpu.export.reference import IntegerReference  # noqa: E402
 from opendpu.frontend import load_model  # noqa: E402
+from opendpu.frontend.tensorflow import keras_model  # noqa: E402
 from opendpu.quantize import complete, quantize_with_report  # noqa: E402
 from opendpu_arch.errors import DPUError  # noqa: E402
 from tensorflow_model_optimization.quantization.keras import (  # noqa: E402
@@ -31,7 +32,7 @@ def refused(code, call, *args, **kwargs):
     return caught.value.message
 
 
-def test_quantize_evaluate_save_load_compile(model, images, tmp_path):
+def test_quantize_evaluate_save_load_compile(model, images, monkeypatch):
     model.save("float_model.h5")
     loaded = tf.keras.models.load_model("float_model.h5", compile=False)
     quantizer = vitis_quantize.VitisQuantizer(loaded)
@@ -50,6 +51,11 @@ def test_quantize_evaluate_save_load_compile(model, images, tmp_path):
     )
     _, accuracy = again.evaluate(images, model(images).numpy().argmax(-1), verbose=0)
     assert accuracy > 0.8
+    quantized_model.save("quantized_model.keras")
+    monkeypatch.setattr(keras_model, "read_keras", None)  # a new process knows no such layer
+    kinds = [[n.kind for n in load_model(f"quantized_model.{end}")] for end in ("h5", "keras")]
+    assert kinds[0] == kinds[1]
+    assert "fix" in kinds[0]
     report = api.compile_onnx("quantized_model.h5", target="B512", output="net.xmodel")
     assert [part.device for part in report.subgraphs if part.device != "USER"] == ["DPU", "CPU"]
     with api.create_runner("net.xmodel", device="ref") as runner:

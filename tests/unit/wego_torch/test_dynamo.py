@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """``torch.compile(model, backend="opendpu")``: parts on the DPU, the rest in PyTorch."""
 
+import threading
+
 import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed (opendpu[torch])")
@@ -22,6 +24,9 @@ from wego_torch.dynamo.part import DpuPart  # noqa: E402
 from wego_torch.network import Network  # noqa: E402
 
 TARGET = "DPUCZDX8G_ISA1_B512"
+
+_LOCK = threading.Lock()
+"""What TorchDynamo does not trace."""
 
 
 @pytest.fixture(autouse=True)
@@ -175,3 +180,50 @@ def test_errors(seed):
 def test_parts_are_modules():
     part = DpuPart(torch.nn.ReLU())
     assert torch.equal(part(torch.tensor([-1.0, 2.0])), torch.tensor([0.0, 2.0]))
+
+
+def _hook(module):
+    """Put a hook on a module's part, once."""
+    if getattr(module, "hooked", False):
+        return
+    with _LOCK:
+        module.part.register_forward_hook(lambda part, args, output: None)
+        module.hooked = True
+
+
+class Hooked(torch.nn.Module):
+    """Puts a hook on a part of itself when it is called first, as networks of transformers do."""
+
+    def __init__(self):
+        super().__init__()
+        self.part = torch.nn.Conv2d(3, 8, 3, padding=1)
+
+    def forward(self, x):
+        _hook(self)
+        return torch.relu(self.part(x))
+
+
+class WithHooked(torch.nn.Module):
+    """Traced as a whole only when its part has its hook."""
+
+    def __init__(self):
+        super().__init__()
+        self.body, self.last = Hooked(), torch.nn.Conv2d(8, 8, 3)
+
+    def forward(self, x):
+        return self.last(self.body(x))
+
+
+def test_a_network_that_its_first_call_changes(seed, networks):
+    """TorchDynamo keeps graphs of the first call, which data in batches had not come to."""
+    net, data = seeded(WithHooked(), seed).eval(), torch.randn(4, 3, 8, 8)
+    options = {"calibration": data, "target": TARGET}
+    compiled = torch.compile(net, backend="opendpu", options=options)
+    with torch.no_grad():
+        first, second, batch = compiled(data[:1]), compiled(data[:1]), compiled(data)
+    assert on_dpu(networks) >= 2
+    torch.testing.assert_close(first, second, rtol=0, atol=0)
+    assert ratio(first, batch[:1]) > 25  # of one graph
+    with torch.no_grad():
+        assert ratio(first, net(data[:1])) > 25
+        assert not torch.equal(net(data[:1]), first)

@@ -13,6 +13,7 @@ from opendpu.frontend.lowering import load_onnx
 from opendpu.frontend.tensorflow.graphdef import Node
 from opendpu.frontend.tensorflow.importer import load_nodes
 from opendpu.frontend.tensorflow.keras_file import read_keras
+from opendpu.frontend.tensorflow.quantized_keras import quantized_network
 from opendpu.frontend.tensorflow.runtime import common_scope, frozen, tf
 from opendpu.ir import FloatGraph
 from opendpu_arch.errors import UnsupportedError
@@ -53,6 +54,9 @@ def load_keras(
     label = getattr(model, "name", "model")
     if isinstance(model, str | pathlib.Path):
         label = str(model)
+        network = quantized_network(pathlib.Path(model))
+        if network is not None:
+            return load_onnx(network, input_shapes, input_values=input_values, channels_last=True)
         model = read_keras(model, custom_objects)
     for layer in getattr(model, "layers", ()):
         if hasattr(layer, QUANTIZED):

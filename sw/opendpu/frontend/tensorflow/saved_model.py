@@ -63,7 +63,7 @@ def _chosen(path: str, names: Sequence[str], wanted: str | None) -> str:
         return names[0]
     if (wanted or SIGNATURE) in names:
         return wanted or SIGNATURE
-    hint = "" if wanted else f"; save it with one of them as {SIGNATURE!r}, or alone"
+    hint = "" if wanted or not names else f"; choose one: --signature NAME, or {path}::NAME"
     raise UnsupportedError(
         f"{path} has no signature {wanted or SIGNATURE!r}, but: {', '.join(names) or 'none'}{hint}"
     )

@@ -17,10 +17,17 @@ from opendpu.quantize.config import QuantizeConfig
 from opendpu.quantize.tensor_spec import Override, TensorSpec
 from opendpu_arch import outputs
 from opendpu_arch.errors import UnsupportedError
-from quark.onnx.quantization.config.algorithm import AlgoConfig, finetuning_of
+from quark.onnx.quantization.config.algorithm import (
+    AlgoConfig,
+    QuarotConfig,
+    finetuning_of,
+    smoothing_of,
+)
 from quark.onnx.quantization.config.config import Config, QConfig, QuantizationConfig
 from quark.onnx.quantization.config.data_type import DataType
 from quark.onnx.quantization.config.spec import QLayerConfig, QTensorConfig
+from quark.onnx.quantization.mixed import OPTION as MIXED
+from quark.onnx.quantization.mixed import mixed_layers, mixed_rule, with_rule
 from quark.onnx.quantization.quant_utils import ExtendedQuantFormat
 from vai_q_onnx import options as extra
 from vai_q_onnx.calibration import Reader
@@ -32,11 +39,12 @@ from vai_q_onnx.sizes import OPTION
 
 Path = str | os.PathLike[str]
 
-REFUSED = (
-    "specific_tensor_precision", "use_dynamic_quant", "include_sq", "include_rotation",
-    "include_auto_mp",
-)  # fmt: skip
-"""What a configuration of the first form may not ask for: there is nothing of the kind here."""
+REFUSED = {
+    "specific_tensor_precision": "QConfig(specific_layer_config=…) says it by layer",
+    "use_dynamic_quant": "the DPU has scales that are fixed: give a calibration_data_reader",
+    "include_rotation": QuarotConfig.instead,
+}
+"""What a configuration of the first form may not ask for, and what there is instead."""
 
 WARNED = ("convert_fp16_to_fp32",)
 """What has no effect: it is always so."""
@@ -46,7 +54,7 @@ SELECTION = {"NodesToQuantize": "nodes_to_quantize", "OpTypesToQuantize": "op_ty
 
 SILENT = ("DebugMode", "PrintSummary", "IgnoreWarnings", "ExecutionProviders", "OptimizeModel",
           "SimplifyModel", "TmpDir", "UseRandomData", "CryptoMode", "EncryptionAlgorithm",
-          "EnableNPUCnn", "EnableNPUTransformer")  # fmt: skip
+          "EnableNPUCnn", "EnableNPUTransformer", "AutoMixprecision")  # fmt: skip
 """Extra options that change no number."""
 
 CRYPTO = (
@@ -131,9 +139,11 @@ def _first(
     algorithms: list[AlgoConfig],
 ) -> tuple[onnx.ModelProto, bool]:
     """Quantize with a configuration of the first form."""
-    for name in REFUSED:
+    for name, instead in REFUSED.items():
         if getattr(given, name):
-            raise UnsupportedError(f"{name} is {getattr(given, name)!r}, which there is not here")
+            raise UnsupportedError(
+                f"{name} is {getattr(given, name)!r}, which there is not here; {instead}"
+            )
     for name in WARNED:
         if getattr(given, name):
             warnings.warn(f"{name} has no effect here", stacklevel=4)
@@ -164,14 +174,26 @@ def _first(
     config = dataclasses.replace(
         config, overrides=as_overrides(floating), finetune=tuned or config.finetune
     )
+    if given.include_auto_mp:
+        asked = given.extra_options.get(MIXED) or {}
+        rule = mixed_rule(asked, source.proto.graph.node, given, chosen)
+        config = config if rule is None else with_rule(config, rule)
     secret = given.crypto_mode or bool(given.extra_options.get("CryptoMode"))
     _check_secret(config, secret=secret)
     made, _ = quantized_model(
         source, _or_random(reader, given.extra_options), config, given.quant_format,
         chosen, unsigned=is_unsigned(given.activation_type) and bool(chosen["ActivationSymmetric"]),
-        in_memory=secret,
+        in_memory=secret, smoothing=_smoothing(given, algorithms, chosen),
     )  # fmt: skip
     return made, given.use_external_data_format
+
+
+def _smoothing(
+    given: QuantizationConfig, algorithms: list[AlgoConfig], options: dict[str, Any]
+) -> float | None:
+    """Return how much of the range of activations goes into weights; none for nothing of it."""
+    found = smoothing_of(algorithms)
+    return extra.smoothing(options) if found is None and given.include_sq else found
 
 
 def _second(
@@ -193,11 +215,17 @@ def _second(
         subgraphs_to_exclude=[one for one in given.exclude if not isinstance(one, str)],
     )  # fmt: skip
     names = [name_of(node) for node in source.proto.graph.node]
+    mixed = mixed_layers([*given.algo_config, *algorithms], source.proto.graph.node, layers)
     rules = [
-        *(_rule(one, kinds=tuple(kinds)) for one, kinds in given.layer_type_config.items()),
         *(
-            _rule(one, names=tuple(map(glob.escape, matching(names, those))))
-            for one, those in given.specific_layer_config.items()
+            _rule(one, kinds=tuple(kinds))
+            for one, kinds in given.layer_type_config.items()
+            if kinds  # a rule for none would be one for all
+        ),
+        *(
+            _rule(one, names=tuple(map(glob.escape, found)))
+            for one, those in [*given.specific_layer_config.items(), *mixed]
+            if (found := matching(names, those))
         ),
         *as_overrides(floating),
     ]
@@ -213,6 +241,7 @@ def _second(
         source, _or_random(reader, given.extra_options), config,
         QuantFormat.QDQ if _is_native(config) else ExtendedQuantFormat.QDQ, chosen,
         unsigned=result is not None and result.is_unsigned, in_memory=secret,
+        smoothing=smoothing_of([*given.algo_config, *algorithms]),
     )  # fmt: skip
     return made, given.use_external_data_format
 

@@ -62,6 +62,23 @@ def test_options_for_other_providers_than_there_are(quantized_model: pathlib.Pat
         InferenceSession(quantized_model, providers=[PROVIDER], provider_options=[{}, {}])
 
 
+def test_one_name_in_place_of_a_list(
+    quantized_model: pathlib.Path, samples: np.ndarray, options: dict[str, str]
+) -> None:
+    session = InferenceSession(quantized_model, providers=PROVIDER, provider_options=[options])
+    assert session.get_providers()[0] == PROVIDER
+    for near in (f"{PROVIDER}X", "VitisExecutionProvider", PROVIDER.lower()):
+        with pytest.raises(UnsupportedError, match=f"'{near}', which there is not; '{PROVIDER}'"):
+            InferenceSession(quantized_model, providers=near)
+        with pytest.raises(UnsupportedError, match=f"has '{near}', which there is not"):
+            session.set_providers([(near, options), "CPUExecutionProvider"])
+    for wrong in ((PROVIDER, options), [3], [(PROVIDER,)], [(PROVIDER, "config.json")]):
+        with pytest.raises(UnsupportedError, match="must be a list of names, or of pairs of a"):
+            session.set_providers(wrong)  # type: ignore[arg-type]
+    session.set_providers("CPUExecutionProvider")
+    assert session.get_providers() == ["CPUExecutionProvider"]
+
+
 def test_a_missing_configuration_file(
     quantized_model: pathlib.Path, caplog: pytest.LogCaptureFixture
 ) -> None:

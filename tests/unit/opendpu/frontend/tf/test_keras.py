@@ -10,9 +10,11 @@ import pytest
 pytest.importorskip("tensorflow", reason="TensorFlow is not installed (opendpu[tensorflow])")
 
 from tf_graphs import computed, tf
+from typer.testing import CliRunner
 
+from opendpu.cli import app
 from opendpu.frontend import load_model
-from opendpu.frontend.formats import Format, format_of
+from opendpu.frontend.formats import Format, format_of, signed
 from opendpu.frontend.tensorflow.keras_model import load_keras
 from opendpu.frontend.tensorflow.saved_model import load_saved_model
 from opendpu_arch.errors import ModelFormatError, UnsupportedError
@@ -122,9 +124,21 @@ def test_signatures_with_other_names(tmp_path):
         module, str(two), signatures={"double": module.double, "halve": module.halve}
     )
     assert load_model(one).outputs == ["twice"]
-    with pytest.raises(UnsupportedError, match="'serving_default', but: double, halve; save it"):
+    with pytest.raises(UnsupportedError, match="but: double, halve; choose one: --signature"):
         load_model(two)
     assert load_saved_model(two, signature="halve").outputs == ["half"]
+    assert load_model(signed(two, "halve")).outputs == load_model(f"{two}::halve").outputs
+    assert format_of(signed(two, "halve")) is Format.SAVED_MODEL
+    with pytest.raises(UnsupportedError, match=r"has no signature 'train', but: double, halve$"):
+        load_model(signed(two, "train"))
+    command = ["inspect", str(two), "--target", "B512"]
+    done = CliRunner().invoke(app, command)
+    assert done.exit_code == 1
+    assert "but: double, halve; choose one: --signature NAME" in done.output
+    done = CliRunner().invoke(app, [*command, "--signature", "halve"])
+    assert (done.exit_code, done.output) == (0, "All the operators are assigned to the DPU.\n")
+    with pytest.raises(UnsupportedError, match=r"'halve', but .* is no SavedModel: .* for Keras"):
+        signed(tmp_path / "other.keras", "halve")
 
 
 def test_several_inputs_and_open_dimensions(rng):
