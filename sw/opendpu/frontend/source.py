@@ -13,6 +13,7 @@ import onnx
 from onnx import TypeProto, helper, numpy_helper
 
 from opendpu.frontend.analysis import Analysis
+from opendpu.frontend.attention import with_attention
 from opendpu.frontend.batch_first import sequence_first
 from opendpu.frontend.binding import Bound, Sizes, bind_inputs
 from opendpu.frontend.clusters import clustered
@@ -32,6 +33,7 @@ from opendpu.frontend.normalizations import normalized
 from opendpu.frontend.number_outputs import with_number_outputs
 from opendpu.frontend.opsets import opsets_of
 from opendpu.frontend.patterns import recognized
+from opendpu.frontend.plain_norms import without_guards
 from opendpu.frontend.precision import in_single_precision, single
 from opendpu.frontend.qlinear import expanded
 from opendpu.frontend.qonnx import without_qonnx
@@ -162,7 +164,9 @@ def read(
     )
     nodes = contracted(nodes, constants, floats, analysis.add_floats)
     nodes = separated(nodes, constants, outputs, floats, analysis.add_floats, dialect)
+    nodes = with_attention(nodes, constants, floats, analysis.add_floats)
     nodes = unguarded(nodes, constants, _uses(nodes, outputs))
+    nodes = without_guards(nodes, constants, _uses(nodes, outputs), floats, outputs)
     nodes = unstacked(nodes, constants, _uses(nodes, outputs), floats)
     nodes = gathered(nodes, constants, _uses(nodes, outputs), floats)
     nodes = globally_normalized(nodes, constants, _uses(nodes, outputs), floats)

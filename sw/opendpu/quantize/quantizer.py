@@ -32,6 +32,7 @@ from opendpu.quantize.tensor_spec import DPU_BITS, check_choice
 from opendpu.quantize.threads import one_blas_thread
 from opendpu.quantize.transforms.approximate import approximate
 from opendpu.quantize.transforms.bounds import bound
+from opendpu.quantize.transforms.centre import centre
 from opendpu.quantize.transforms.fold import fold
 from opendpu.quantize.transforms.inner_batch import lift
 from opendpu.quantize.transforms.interpolate import interpolate
@@ -235,6 +236,7 @@ def _transform(
         lift(graph)
         spread(graph)
         repeat(graph)
+    centre(graph, samples)
     tabulated, demands = tabulate(graph, samples, config)
     report.tabulated = dict.fromkeys(tabulated)
     fold(graph)

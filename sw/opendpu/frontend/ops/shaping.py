@@ -44,6 +44,16 @@ def flatten(call: Call) -> None:
     call.bind(reshaped(value, shape))
 
 
+@handles("Expand", keeps_grid=True)
+def expand(call: Call) -> None:
+    """Bind the output to a view of the input where nothing is repeated but the whole."""
+    value, target = call.value(0), [int(size) for size in call.weights(1, "shape").ravel()]
+    shape = np.broadcast_shapes(value.shape, tuple(target))
+    if math.prod(shape) != math.prod(value.shape):
+        raise Refusal(f"{list(value.shape)} is repeated to {list(shape)}")
+    call.bind(reshaped(value, shape))
+
+
 @handles("Squeeze", "Unsqueeze", keeps_grid=True)
 def squeeze(call: Call) -> None:
     """Bind the output to a view without, or with more, axes of size 1."""

@@ -38,6 +38,8 @@ from opendpu.quantize.transforms.response_norm import (
     squares_of,
 )
 from opendpu.quantize.transforms.rewrite import rewrite
+from opendpu.quantize.transforms.scores import COARSE, largest_of, makers_of
+from opendpu.quantize.transforms.scores import FLOAT as SCORES
 from opendpu.quantize.transforms.softmax import is_softmax, scores_of, softmax
 from opendpu.quantize.transforms.unit_vectors import floor_of as floor_of_lengths
 from opendpu.quantize.transforms.unit_vectors import is_unit_vectors, unit_vectors
@@ -98,9 +100,7 @@ JUDGES: Mapping[Callable[..., None], Judge] = {
         variances_of,
     ),
     response_norm: Judge("images", "lengths", lengths_of, squares_of, map_of, APART**2),
-    softmax: Judge(
-        "scores", "largest", lambda graph, node, seen: float(np.abs(seen).max()), source=scores_of
-    ),
+    softmax: Judge("scores", "largest", largest_of, source=scores_of, reason=COARSE),
     quotient: Judge("quotients", "divisors", divisors_of, source=divisor_of, reason=DIVISORS),
 }  # fmt: skip
 """By what adds the parts."""
@@ -128,7 +128,7 @@ def tabulate(graph: Graph, samples: Samples, config: QuantizeConfig) -> tuple[li
         node.name: masked(graph, node) for node in graph
         if node.kind == "softmax" and mask_of(graph, node) is not None
     }  # fmt: skip
-    found = _replaceable(graph, samples, config, masks)
+    found = _replaceable(graph, samples, config, masks, demands)
     for parts in _replaced(graph, found).values():
         demands.add(parts.demands)
     for name in whole.keys() - found.keys():
@@ -137,9 +137,10 @@ def tabulate(graph: Graph, samples: Samples, config: QuantizeConfig) -> tuple[li
 
 
 def _replaceable(
-    graph: Graph, samples: Samples, config: QuantizeConfig, masks: Mapping[str, ComputedMask]
-) -> dict[str, Callable[[Parts], None]]:
-    """Return what adds the parts of an op, by the op's name."""
+    graph: Graph, samples: Samples, config: QuantizeConfig, masks: Mapping[str, ComputedMask],
+    demands: Demands,
+) -> dict[str, Callable[[Parts], None]]:  # fmt: skip
+    """Return what adds the parts of an op, by the op's name; scores too large for it stay float."""
     target = config.target
     if target is None or not has_tables(target) or not target.save_argmax:
         return {}
@@ -159,6 +160,8 @@ def _replaceable(
         if make is None:
             del found[name]
             graph[name].reason = judge.reason.format(judge.what, judge.most)
+            if graph[name].kind == "softmax":
+                demands.floating |= dict.fromkeys(makers_of(graph, graph[name]), SCORES)
         else:
             found[name] = make
     while found:

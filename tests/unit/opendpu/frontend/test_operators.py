@@ -585,6 +585,21 @@ def test_other_gathers_stay_onnx(save, agrees, index):
     assert "strided_slice" not in kinds(agrees(path))
 
 
+@pytest.mark.parametrize(
+    ("shape", "kept"), [([1, 6, 4, 4], False), ([1, 1, 1, 6, 1, 1], False), ([1, 6, 4, 4], True)]
+)
+def test_expand_that_repeats_nothing_is_a_view(save, agrees, shape, kept):
+    """As JAX writes it in front of most of what it broadcasts; what repeats stays ONNX."""
+    before = [node("Conv", ["x", "w"], ["c"])]
+    before += [node("GlobalAveragePool", ["c"], ["g"])] if kept or len(shape) > 4 else []
+    source = before[-1].output[0]
+    path = save(
+        [*before, node("Expand", [source, "s"], ["y"])], {"x": [1, 4, 4, 4]}, {"y": None},
+        {"w": random(6, 4, 1, 1), "s": np.array(shape)},
+    )  # fmt: skip
+    assert ("onnx" in kinds(agrees(path))) == kept
+
+
 def test_square(save, agrees):
     agrees(save([node("Pow", ["x", "e"], ["y"])], {"x": X}, {"y": None}, {"e": np.array(2.0, "f")}))
 
