@@ -11,6 +11,7 @@ from tensorflow.python.framework import convert_to_constants
 from opendpu.frontend.tensorflow.runtime import tf
 from opendpu.ir import Array
 from opendpu_arch.errors import UnsupportedError
+from tf1_nndct.branches import as_taken
 
 Shape = tuple[int | None, ...] | None
 """Of a tensor; nothing where not even the number of dimensions is known."""
@@ -95,8 +96,8 @@ def graph_of(definition: Any, specs: Mapping[str, Any], outputs: Sequence[str]) 
         An input is none, or its shape cannot be.
     """
     known = {node_of(name): spec for name, spec in specs.items()}
-    sized = type(definition)()
-    sized.CopyFrom(definition)  # the graph itself keeps what it says: eval functions give batches
+    taken, sized = as_taken(definition), type(definition)()
+    sized.CopyFrom(taken)  # the graph itself keeps what it says: eval functions give batches
     for node in sized.node:
         if node.op == "Placeholder" and node.name in known:
             shape = tf.TensorShape(known.pop(node.name).shape).as_proto()
@@ -119,5 +120,5 @@ def graph_of(definition: Any, specs: Mapping[str, Any], outputs: Sequence[str]) 
             for operation in graph.get_operations() for tensor in operation.outputs
         }  # fmt: skip
         order = [operation.name for operation in graph.get_operations()]
-    nodes = {node.name: node for node in definition.node}
+    nodes = {node.name: node for node in taken.node}
     return Graph(definition, {name: nodes[name] for name in order}, shapes, tuple(outputs))

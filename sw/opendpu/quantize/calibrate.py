@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One pass of the float network over the calibration data, with an observer for every tensor."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from opendpu.quantize.observers.mean import SampleMeans
 from opendpu.quantize.observers.observed import Observed
 from opendpu.quantize.placement.groups import ScaleGroups
 from opendpu.quantize.progress import Progress
+from opendpu.quantize.reduced import pixels, with_means
 from opendpu.quantize.samples import Samples
 from opendpu.quantize.scales.choose import scale_of, statistic_of
 from opendpu.quantize.tensor_spec import TensorSpec
@@ -41,13 +42,14 @@ def observe(
     means = {name: SampleMeans() for name in layers}
     kept: dict[str, list[Array]] = {name: [] for name in ends}
     done = waiting = 0
+    averaged = with_means(graph, layers)
     for count, results in _evaluated(
-        graph, [*computed, *ends], layers, samples, mean_samples, batch
+        averaged.graph, [*computed, *ends], averaged.ops.values(), samples, mean_samples, batch
     ):
         watch.add({name: results[name] for name in computed})
         if done < mean_samples:
             for name, mean in means.items():
-                mean.add(results[name], count)
+                mean.add(results[averaged.ops[name]], count, pixels(graph, name))
             for name, arrays in kept.items():
                 found = results[name].copy()  # else the memory of the whole session stays
                 arrays.extend(np.split(found, count) if count > 1 else [found])
@@ -63,17 +65,17 @@ def observe(
 def _evaluated(
     graph: Graph,
     names: Sequence[str],
-    layers: Sequence[str],
+    means: Collection[str],
     samples: Samples,
     mean_samples: int,
     batch: int,
 ) -> Iterator[tuple[int, dict[str, Array]]]:
-    """Yield results of some ops, and those of layers too as long as their means are wanted.
+    """Yield results of some ops, and means of layers too as long as these are wanted.
 
     Without these, onnxruntime computes a layer and its activation as one.
     """
-    start = mean_samples if layers else 0
-    both = list(dict.fromkeys([*names, *layers]))
+    start = mean_samples if means else 0
+    both = list(dict.fromkeys([*names, *means]))
     if start:
         yield from evaluate(graph, both, samples, batch=batch, stop=start)
     yield from evaluate(graph, names, samples, batch=batch, start=start)

@@ -23,6 +23,7 @@ from opendpu.quantize.observers.ranges import MinMax
 from opendpu.quantize.placement.insert import insert
 from opendpu.quantize.placement.place import place
 from opendpu.quantize.progress import Progress
+from opendpu.quantize.reduced import with_largest, with_largest_below_zero
 from opendpu.quantize.report import Report
 from opendpu.quantize.samples import Samples
 from opendpu.quantize.tensor_spec import has_channels
@@ -51,20 +52,22 @@ def equalize_channels(
     """Equalize channels between layers, in place; write into the report what took part."""
     sets = [one for one in find_sets(graph) if not one.reason]
     wide = [one for one in sets if not is_pair(one)]
-    ranges = None
-    if has_channels(config.target) and not config.deployable():
-        ranges = _ranges(graph, sets, samples, config.batch)
+    limited = bounded_ops(graph)
+    largest, ranges = _ranges(graph, limited, sets, samples, config.batch)
+    given = ranges if has_channels(config.target) and not config.deployable() else None
+    known: dict[bool, float] = {}
     if not wide:
-        done = equalize(graph, ranges=ranges)
+        done = equalize(graph, ranges=given)
+        better = False
     else:
         progress.say("equalizing channels")
-        largest = _largest(graph, samples, config.batch)
         simple, both = graph.copy(), graph.copy()
-        equalize(simple, ranges=ranges, chosen=is_pair)
-        equalize(both, largest, ranges=ranges)
-        better = _quality(both, samples, config) > _quality(simple, samples, config) + GAIN_DB
+        equalize(simple, ranges=given, chosen=is_pair)
+        equalize(both, largest, ranges=given)
+        known = {True: _quality(both, samples, config), False: _quality(simple, samples, config)}
+        better = known[True] > known[False] + GAIN_DB
         done = equalize(
-            graph, largest, ranges=ranges, chosen=(lambda one: True) if better else is_pair
+            graph, largest, ranges=given, chosen=(lambda one: True) if better else is_pair
         )
         report.note(
             f"equalization of {len(wide)} sets of channels across sums, concatenations, several "
@@ -73,21 +76,32 @@ def equalize_channels(
             f"{'nearer to' if better else 'no nearer to'} those of the float network"
         )
     report.equalized, report.not_equalized = done.layers, done.skipped
-    _outliers(graph, samples, config, report, progress)
+    scaled = {name: ranges[name] * done.factors.get(name, 1.0) for name in ranges}
+    _outliers(graph, samples, config, report, progress, scaled, known.get(better))
 
 
 def _outliers(
-    graph: Graph, samples: Samples, config: QuantizeConfig, report: Report, progress: Progress
+    graph: Graph,
+    samples: Samples,
+    config: QuantizeConfig,
+    report: Report,
+    progress: Progress,
+    ranges: Mapping[str, Factors],
+    quality: float | None,
 ) -> None:
-    """Shrink channels whose values are far larger than others', in place, where that helps."""
+    """Shrink channels whose values are far larger than others', in place, where that helps.
+
+    ``ranges`` are those of the channels that layers read, ``quality`` is that of the graph where it
+    is known.
+    """
     sets = [one for one in find_sets(graph) if not one.reason and not one.bounded]
-    ranges = _ranges(graph, sets, samples, config.batch)
     made = graph.copy()
     layers = shrink_outliers(made, sets, ranges)
     if not layers:
         return
     progress.say("looking at channels with large values")
-    better = _quality(made, samples, config) > _quality(graph, samples, config) + GAIN_DB
+    before = _quality(graph, samples, config) if quality is None else quality
+    better = _quality(made, samples, config) > before + GAIN_DB
     if better:
         shrink_outliers(graph, sets, ranges)
     report.note(
@@ -99,34 +113,26 @@ def _outliers(
 
 
 def _ranges(
-    graph: Graph, sets: Sequence[ChannelSet], samples: Samples, batch: int
-) -> dict[str, Factors]:
-    """Return the largest magnitude of each channel that the layers get which read some sets."""
-    source = {name: graph[name].inputs["input"][0] for one in sets for name, _ in one.consumers}
-    seen = _seen(graph, source, samples, batch)
-    return {n: np.maximum(np.maximum(-low, high), TINY) for n, (low, high) in seen.items()}
+    graph: Graph, limited: Sequence[str], sets: Sequence[ChannelSet], samples: Samples, batch: int
+) -> tuple[dict[str, Factors], dict[str, Factors]]:
+    """Return the largest value of each channel that ReLU6 ops get, and magnitudes layers get.
 
-
-def _largest(graph: Graph, samples: Samples, batch: int) -> dict[str, Factors]:
-    """Return the largest value of each channel that ReLU6 ops get."""
-    source = {name: graph[name].inputs["input"][0] for name in bounded_ops(graph)}
-    return {name: high for name, (_, high) in _seen(graph, source, samples, batch).items()}
-
-
-def _seen(
-    graph: Graph, source: Mapping[str, str], samples: Samples, batch: int
-) -> dict[str, tuple[Factors, Factors]]:
-    """Return the smallest and the largest value of each channel of some results."""
-    watches = {name: MinMax(channels=True) for name in source}
-    kept = list(dict.fromkeys(source.values()))
-    for _, results in evaluate(graph, kept, samples, batch=batch, stop=RANGE_SAMPLES):
-        for name, watch in watches.items():
-            watch.add(results[source[name]])
-    return {
-        name: (np.asarray(watch.low, np.float64), np.asarray(watch.high, np.float64))
-        for name, watch in watches.items()
-        if watch.low is not None
-    }
+    In one pass: of ``limited`` ops, and of those that read channels of some sets.
+    """
+    source = {name: graph[name].inputs["input"][0] for name in limited}
+    read = {name: graph[name].inputs["input"][0] for one in sets for name, _ in one.consumers}
+    high = with_largest(graph, [*source.values(), *read.values()])
+    low = with_largest_below_zero(high.graph, read.values())
+    watches = {op: MinMax(channels=True) for op in (*high.ops.values(), *low.ops.values())}
+    for _, results in evaluate(low.graph, list(watches), samples, batch=batch, stop=RANGE_SAMPLES):
+        for op, watch in watches.items():
+            watch.add(results[op])
+    most = {op: np.asarray(w.high, np.float64) for op, w in watches.items() if w.high is not None}
+    magnitudes = {
+        name: np.maximum(np.maximum(most[high.ops[n]], most.get(low.ops.get(n, ""), TINY)), TINY)
+        for name, n in read.items() if high.ops[n] in most
+    }  # fmt: skip
+    return {k: most[high.ops[n]] for k, n in source.items() if high.ops[n] in most}, magnitudes
 
 
 def _quality(graph: Graph, samples: Samples, config: QuantizeConfig) -> float:

@@ -17,6 +17,8 @@ from opendpu.ops.formats.rounding import emit_rounded, rounded
 INT8 = (-128, 127)
 EXACT_BITS = 24
 """Widths whose integers float32 has all."""
+BLOCK = 1 << 16
+"""Values that are quantized at a time, so that they stay in the cache."""
 
 
 def fake_quantize(values: Array, quantization: Quantization) -> Array:
@@ -59,10 +61,22 @@ def real_numbers(integers: Array, quantization: Quantization) -> npt.NDArray[np.
 
 
 def _of_dpu(values: Array, quantization: Quantization) -> Array:
-    """Do that for powers of two and halves up, in place and without a step too many."""
+    """Do that for powers of two and halves up, without a step too many, in blocks in the cache."""
+    made = np.empty_like(values, np.float32)
+    source, target = values.ravel(order="K"), made.ravel(order="K")
+    if not np.may_share_memory(target, made):  # axes with gaps between them
+        return _in_steps(values, made, quantization)
+    for start in range(0, target.size, BLOCK):
+        part = slice(start, start + BLOCK)
+        _in_steps(source[part], target[part], quantization)
+    return made
+
+
+def _in_steps(values: Array, made: Array, quantization: Quantization) -> Array:
+    """Write quantized values into an array, and return it."""
     low, high = quantization.limits
     with np.errstate(over="ignore"):  # what float32 has no more saturates, as infinity does
-        made = np.multiply(values, np.float32(2 / quantization.scale[0]), dtype=np.float32)
+        np.multiply(values, np.float32(2 / quantization.scale[0]), out=made)
     np.floor(made, out=made)
     made *= np.float32(0.5)
     np.ceil(made, out=made)

@@ -6,7 +6,6 @@ it. One session does what otherwise takes one for each layer.
 """
 
 import dataclasses
-import math
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
@@ -21,22 +20,6 @@ from opendpu.quantize.layers import parameters_of
 ROOM_BYTES = 1 << 27
 """Size of the float32 results that are alive at a time, for which all samples are computed at once:
 so large, fewer sessions save more than larger arrays cost."""
-
-
-def live_elements(graph: Graph) -> dict[str, int]:
-    """Return how many elements are needed, of one sample, while each op is computed."""
-    waiting = {name: len(users) for name, users in graph.consumer_map().items()}
-    now, found = 0, {}
-    for node in graph:
-        if node.value is not None:
-            continue
-        now += math.prod(node.shape)
-        found[node.name] = now
-        for name in dict.fromkeys(node.sources()):
-            waiting[name] -= 1
-            if not waiting[name] and graph[name].value is None:
-                now -= math.prod(graph[name].shape)
-    return found
 
 
 def is_possible(graph: Graph, layers: Iterable[str]) -> bool:
@@ -89,7 +72,7 @@ def corrected(
             made.nodes[name] = graph[name]
     kept = list(keep)
     made.outputs = [*biases.values(), *(name for name in kept if name not in given)]
-    results = Session(made, batched=True, channels_first=True, keep_memory=False).run(given)
+    results = Session(made, batched=True, channels_first=True).run(given)
     values = {}
     for name, bias in biases.items():
         value, quantization = results[bias].reshape(-1), made[bias].type.quantization

@@ -14,9 +14,8 @@ from opendpu.quantize.corrections.at_once import (
     ROOM_BYTES,
     corrected,
     is_possible,
-    live_elements,
 )
-from opendpu.quantize.executor import chunk_size
+from opendpu.quantize.executor import chunk_size, live_elements
 from opendpu.quantize.layers import is_layer, parameters_of
 from opendpu.quantize.observers.mean import Mean
 from opendpu.quantize.placement.insert import with_plain_constants
@@ -188,7 +187,7 @@ class _State:
         keep = [n for n in nodes if n in inside and (n in wanted or n in self._ends
                 or self._is_read_outside(n, inside))]  # fmt: skip
         session = Session(self.graph, nodes=nodes, keep=keep, batched=self.batched,
-                          channels_first=True, keep_memory=False)  # fmt: skip
+                          channels_first=True)  # fmt: skip
         self._done |= inside
         for part in self.parts:
             given = {n: self._unpacked(n, part.results[n]) for n in session.inputs}

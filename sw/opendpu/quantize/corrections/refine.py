@@ -24,6 +24,7 @@ from opendpu.quantize.placement.groups import ScaleGroups
 from opendpu.quantize.placement.insert import Rounded, insert, refit
 from opendpu.quantize.placement.specs import TensorSpecs
 from opendpu.quantize.progress import Progress
+from opendpu.quantize.reduced import pixels, with_means
 from opendpu.quantize.samples import Samples
 from opendpu.quantize.scales.grid import GRID, no_overflow
 from opendpu.quantize.scales.shifts import Points, make_legal
@@ -155,9 +156,11 @@ def _computed(
     """Return the float network's means of layers and results, sample by sample."""
     means = {name: SampleMeans() for name in layers}
     wanted: dict[str, list[Array]] = {name: [] for name in ends}
-    for count, results in evaluate(graph, [*ends, *layers], samples, batch=samples.count):
+    averaged = with_means(graph, layers)
+    kept = list(dict.fromkeys([*ends, *averaged.ops.values()]))
+    for count, results in evaluate(averaged.graph, kept, samples, batch=samples.count):
         for name, mean in means.items():
-            mean.add(results[name], count)
+            mean.add(results[averaged.ops[name]], count, pixels(graph, name))
         for name in ends:
             wanted[name].extend(np.split(results[name], count) if batched else [results[name]])
     return means, wanted

@@ -75,7 +75,10 @@ class Histogram:
             np.rint(scaled, out=scaled)
             scaled += np.float32(HALF)
             np.clip(scaled, 0, 2 * HALF, out=scaled)
-            self.counts += np.bincount(scaled.astype(np.int64), minlength=self.counts.size)
+            first, last = int(scaled.min()), int(scaled.max())
+            scaled -= np.float32(first)
+            found = np.bincount(scaled.astype(np.int64), minlength=last - first + 1)
+            self.counts[first : last + 1] += found
 
     def merge(self, other: "Histogram") -> None:
         """Count what another observer has seen too."""

@@ -49,16 +49,19 @@ class SampleMeans:
         self._sums: list[Array] = []
         self._rows: list[int] = []
 
-    def add(self, array: Array, count: int) -> None:
-        """Count an array of ``count`` samples, along its first axis; channels are its last one."""
+    def add(self, array: Array, count: int, pixels: int = 1) -> None:
+        """Count an array of ``count`` samples, along its first axis; channels are its last one.
+
+        Each value may be the mean of so many ``pixels``.
+        """
         channels = array.shape[-1]
         planes = array.transpose(0, 3, 1, 2) if array.ndim == 4 else array
         if array.ndim == 4 and len(array) == count and planes.flags.c_contiguous:
             sums = planes.reshape(count, channels, -1).sum(axis=2).astype(np.float64)
         else:
             sums = array.reshape(count, -1, channels).sum(axis=1, dtype=np.float64)
-        self._sums.extend(sums)
-        self._rows.extend([array.size // max(1, channels * count)] * count)
+        self._sums.extend(sums * pixels)
+        self._rows.extend([array.size * pixels // max(1, channels * count)] * count)
 
     def __len__(self) -> int:
         """Return how many samples were counted."""

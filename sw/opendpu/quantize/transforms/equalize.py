@@ -49,10 +49,14 @@ ROOM = 0.9
 
 @dataclasses.dataclass
 class Equalized:
-    """What took part: layers in order, and of others the reason why not."""
+    """What took part: layers in order, and of others the reason why not.
+
+    ``factors`` are what the channels were multiplied with that a layer reads, by layer.
+    """
 
     layers: list[str] = dataclasses.field(default_factory=list)
     skipped: dict[str, str] = dataclasses.field(default_factory=dict)
+    factors: dict[str, Factors] = dataclasses.field(default_factory=dict)
 
 
 def equalize(
@@ -81,7 +85,12 @@ def equalize(
     for _ in range(rounds):
         for index, limit in bounds.items():
             assert limit is not None
-            bounds[index] = limit / _balance(graph, sets[index], limit, seen)
+            factor = _balance(graph, sets[index], limit, seen)
+            bounds[index] = limit / factor
+            for name, start in sets[index].consumers:
+                width = graph[graph[name].inputs["input"][0]].shape[-1]
+                whole = done.factors.setdefault(name, np.ones(width))
+                whole[start : start + len(factor)] *= factor
     part = {name for index in bounds for name in _layers(sets[index])}
     done.layers = [node.name for node in graph if node.name in part]
     for one in sets:

@@ -192,3 +192,15 @@ def test_formats_without_scale_have_no_fix_point():
     assert not Quantization((1.0,), number_format=NumberFormat.FLOAT16).is_power_of_two
     assert not Quantization((1.0, 0.5), axis=0).is_power_of_two
     assert Quantization((0.25,)).is_power_of_two
+
+
+@pytest.mark.parametrize("lies", [
+    lambda a: a, lambda a: a.transpose(0, 2, 3, 1), lambda a: a[:, ::2], lambda a: a[..., ::-1],
+    lambda a: a[:, :0], lambda a: a[0, 0, 0, 0],
+])  # fmt: skip
+def test_arrays_of_any_order_of_axes_and_many_values(lies):
+    array = lies(values(shape=(2, 40, 37, 41)))
+    made = fake_quantize(array, Quantization.power_of_two(2))
+    wanted = np.clip(np.floor(array.astype(np.float64) * 4 + 0.5), -128, 127) / 4
+    np.testing.assert_array_equal(made, wanted)
+    assert made.shape == array.shape and made.dtype == np.float32

@@ -54,6 +54,17 @@ def test_shapes_that_differ_are_left_out():
     assert Energies([("a", "b")]).ratios() == {"a": None}
 
 
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (0, 3, 1, 2), (1, 0, 3, 2)])
+def test_noise_of_large_maps_does_not_depend_on_their_order_of_axes(order):
+    noise = np.random.default_rng(0)
+    wanted, made = (noise.standard_normal((2, 33, 34, 35)).astype(np.float32) for _ in range(2))
+    energies = Energies([("a", "b")])
+    energies.add({"a": wanted}, {"b": np.ascontiguousarray(made.transpose(order)).transpose(
+        np.argsort(order))})  # fmt: skip
+    signal, left = (np.square(one, dtype=np.float64).sum() for one in (wanted, made - wanted))
+    assert energies.ratios()["a"] == pytest.approx(10 * np.log10(signal / left), abs=1e-4)
+
+
 @pytest.mark.parametrize("corrected", [True, False])
 def test_correction_gives_what_the_corrected_graph_does(corrected):
     """Parts of the samples come back in order, as if the graph were computed once more."""
