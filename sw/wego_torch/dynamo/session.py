@@ -108,7 +108,7 @@ class Session:
         batches has never come to. Data that can be read once only is not given again.
         """
         data = self.options.calibration
-        with TRACING, self._lock:
+        with tracing(), self._lock:
             if count < 1 or count in self._by or isinstance(data, Iterator) or self._call is None:
                 return
             self._by.add(count)
