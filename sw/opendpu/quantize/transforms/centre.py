@@ -4,10 +4,12 @@
 A softmax stays what it is when a constant is added to all scores. Those of trained networks may lie
 far from zero and close together, from 180 to 240 say: a byte that reaches there has steps of 2, one
 that holds their distances has steps of a quarter. The bias of the layer that makes the scores moves
-them, at no cost: the DPU adds it in 32 bits, before it rounds.
+them, at no cost: the DPU adds it in 32 bits, before it rounds. Scores of classes, whose softmax is
+a result of the network, stay as they are: programs read them instead, too.
 """
 
 import math
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -25,6 +27,8 @@ from opendpu.quantize.transforms.scores import MOVES
 
 SAMPLES = 8
 """Samples that scores are looked at on, at most."""
+HEADROOM = 1.25
+"""How much farther from their middle scores of other samples may be."""
 
 
 def centre(graph: Graph, samples: Samples) -> list[str]:
@@ -32,9 +36,11 @@ def centre(graph: Graph, samples: Samples) -> list[str]:
 
     Only those that nothing else reads, and where it saves a bit or more.
     """
+    readers = graph.consumer_map()
     makers = {
         maker.name for node in graph
-        if node.kind == "softmax" and (maker := _maker(graph, node)) is not None
+        if node.kind == "softmax" and _is_computed_with(node, readers)
+        and (maker := _maker(graph, node)) is not None
     }  # fmt: skip
     least = dict.fromkeys(makers, math.inf)
     most = dict.fromkeys(makers, -math.inf)
@@ -45,11 +51,19 @@ def centre(graph: Graph, samples: Samples) -> list[str]:
     moved = []
     for name in sorted(makers):
         middle = (least[name] + most[name]) / 2
-        if _bits(max(-least[name], most[name])) > _bits(most[name] - middle):
+        if _bits(max(-least[name], most[name])) > _bits(HEADROOM * (most[name] - middle)):
             layer = graph[name]
             set_parameters(graph, layer, weights_of(graph, layer), bias_of(graph, layer) - middle)
             moved.append(name)
     return moved
+
+
+def _is_computed_with(node: Node, readers: Mapping[str, Sequence[Node]]) -> bool:
+    """Tell whether something is computed with a result, wherever it is moved before."""
+    return any(
+        reader.kind not in MOVES or _is_computed_with(reader, readers)
+        for reader in readers[node.name]
+    )
 
 
 def _maker(graph: Graph, softmax: Node) -> Node | None:

@@ -68,6 +68,14 @@ def test_scores_that_something_else_reads_stay() -> None:
     assert not centre(graph, calibration_samples(graph, {"x": VALUES}))
 
 
+def test_scores_of_classes_stay() -> None:
+    """Programs read the scores, or what the softmax makes of them; both are results."""
+    graph = network(4.0, 200.0)
+    graph.outputs = ["rows"]
+    graph.prune()
+    assert not centre(graph, calibration_samples(graph, {"x": VALUES}))
+
+
 @pytest.mark.parametrize(("common", "bias"), [(4.0, 200.0), (90.0, 0.0)])
 def test_probabilities_are_near_those_of_float(common: float, bias: float) -> None:
     """Whatever the scores: in parts on the DPU, or in float with the layer that makes them."""
