@@ -53,7 +53,7 @@ def _configuration(path: pathlib.Path) -> Any:
                 return json.loads(file.read(_CONFIGURATION))
         with h5py.File(path) as file:
             return json.loads(file.attrs[_ATTRIBUTE])
-    except (OSError, KeyError, ValueError, zipfile.BadZipFile):
+    except (OSError, KeyError, ValueError, RecursionError, zipfile.BadZipFile):
         return None
 
 

@@ -42,6 +42,8 @@ def centre(graph: Graph, samples: Samples) -> list[str]:
         if node.kind == "softmax" and _is_computed_with(node, readers)
         and (maker := _maker(graph, node)) is not None
     }  # fmt: skip
+    if not makers:
+        return []
     least = dict.fromkeys(makers, math.inf)
     most = dict.fromkeys(makers, -math.inf)
     for _, part in evaluate(graph, sorted(makers), samples, batch=1, stop=SAMPLES):
