@@ -200,6 +200,7 @@ def products_among_others(rng):
     return isa.encode([*program, isa.End()])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("memory", ["ideal", "kv260"])
 def test_late_products_meet_no_other_step(memory, rng):
     for number in range(25):

@@ -138,7 +138,7 @@ def blocks_of(text, module=verilog.TOP):
 
 
 @pytest.mark.parametrize(
-    "name", ["B128", *(pytest.param(n, marks=pytest.mark.slow) for n in ("B512", "B4096"))]
+    "name", [pytest.param(name, marks=pytest.mark.slow) for name in ("B128", "B512", "B4096")]
 )
 def test_doubled_clock_halves_the_blocks(name):
     """One for four pixels in the array and behind it, two for four rows in the window."""

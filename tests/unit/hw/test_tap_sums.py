@@ -96,7 +96,8 @@ def unknown(made):
     [
         ("B64+scaled", 2, False, False), ("B128", 3, False, False),
         ("B128+scaled", 3, True, False), ("B128+scaled", 3, True, True),
-        ("B4096", 5, False, False), ("B64+scaled", 8, False, False),
+        ("B64+scaled", 8, False, False),
+        pytest.param("B4096", 5, False, False, marks=pytest.mark.slow),
     ],
 )  # fmt: skip
 def test_blocks_sum_what_plain_multiplications_do(name, taps, window, double_rate, tmp_path):

@@ -324,6 +324,16 @@ def _flatten(rng: Rng) -> Case:
     return Case([pool, node("Flatten", "m", axis=int(rng.integers(0, 5)))], image(rng))
 
 
+@draws("Expand")
+def _expand(rng: Rng) -> Case:
+    """What repeats stays ONNX; this does not."""
+    shape = image(rng)
+    pool = helper.make_node("MaxPool", ["x"], ["m"], kernel_shape=[1, 1])
+    front = [1] * int(rng.integers(0, 2))
+    target = np.array([*front, *(shape if rng.integers(0, 2) else (1,) * len(shape))])
+    return Case([pool, node("Expand", "m", "s")], shape, {"s": target})
+
+
 @draws("Squeeze", "Unsqueeze")
 def _squeeze(rng: Rng, op: str) -> Case:
     pool = helper.make_node("GlobalMaxPool", ["x"], ["m"])
