@@ -41,8 +41,28 @@ def compile_model(
     """Compile every source in a folder of Verilator, and ``main``; return the objects."""
     sources = sorted(folder.glob("*.cpp"), key=lambda p: p.stat().st_size, reverse=True)
     fast = _fast_flags()
-    jobs = [(p, SLOW_FLAGS if "Slow" in p.stem else fast) for p in sources]
+    jobs = [
+        (unit, chosen)
+        for name, slow, chosen in (("fast", False, fast), ("slow", True, SLOW_FLAGS))
+        for unit in _units([p for p in sources if ("Slow" in p.stem) == slow], folder, name)
+    ]
     return _compile([*jobs, (main, fast)], [*_flags(trace), "-I.", *flags], folder)
+
+
+def _units(sources: Sequence[pathlib.Path], folder: pathlib.Path, name: str) -> list[pathlib.Path]:
+    """Write translation units with some sources each, as many as there are processors.
+
+    Every one reads all of the model's headers, which takes as long as a small source itself.
+    Verilator joins its sources in the same way where they are not compiled in parallel.
+    """
+    count = min(len(sources), os.cpu_count() or 1)
+    units: list[list[pathlib.Path]] = [[] for _ in range(count)]
+    for source in sources:  # the largest first
+        min(units, key=lambda unit: sum(p.stat().st_size for p in unit)).append(source)
+    paths = [folder / f"{name}{number}.cpp" for number in range(count)]
+    for path, unit in zip(paths, units, strict=True):
+        path.write_text("".join(f'#include "{p.name}"\n' for p in unit), encoding="utf-8")
+    return paths
 
 
 def runtime(names: Sequence[str], *, trace: bool) -> list[pathlib.Path]:
