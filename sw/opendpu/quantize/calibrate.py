@@ -13,7 +13,7 @@ from opendpu.quantize.observers.mean import SampleMeans
 from opendpu.quantize.observers.observed import Observed
 from opendpu.quantize.placement.groups import ScaleGroups
 from opendpu.quantize.progress import Progress
-from opendpu.quantize.reduced import pixels, with_means
+from opendpu.quantize.reduced import with_means
 from opendpu.quantize.samples import Samples
 from opendpu.quantize.scales.choose import scale_of, statistic_of
 from opendpu.quantize.tensor_spec import TensorSpec
@@ -48,8 +48,7 @@ def observe(
     ):
         watch.add({name: results[name] for name in computed})
         if done < mean_samples:
-            for name, mean in means.items():
-                mean.add(results[averaged.ops[name]], count, pixels(graph, name))
+            averaged.add_to(means, results, count)
             for name, arrays in kept.items():
                 found = results[name].copy()  # else the memory of the whole session stays
                 arrays.extend(np.split(found, count) if count > 1 else [found])

@@ -5,9 +5,10 @@ A map that leaves takes fresh memory, which costs more than what is computed of 
 """
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
-from opendpu.ir import Graph
+from opendpu.ir import Array, Graph
+from opendpu.quantize.observers.mean import SampleMeans
 
 MAP_RANK = 4
 """Axes of a feature map: samples, rows, columns, channels."""
@@ -30,6 +31,13 @@ class Reduced:
 
     graph: Graph
     ops: dict[str, str]
+
+    def add_to(
+        self, means: Mapping[str, SampleMeans], results: Mapping[str, Array], count: int
+    ) -> None:
+        """Count the results of ``count`` samples in the means of some layers, by layer."""
+        for name, mean in means.items():
+            mean.add(results[self.ops[name]], count, pixels(self.graph, name))
 
 
 def with_means(graph: Graph, names: Iterable[str]) -> Reduced:

@@ -24,7 +24,7 @@ from opendpu.quantize.placement.groups import ScaleGroups
 from opendpu.quantize.placement.insert import Rounded, insert, refit
 from opendpu.quantize.placement.specs import TensorSpecs
 from opendpu.quantize.progress import Progress
-from opendpu.quantize.reduced import pixels, with_means
+from opendpu.quantize.reduced import with_means
 from opendpu.quantize.samples import Samples
 from opendpu.quantize.scales.grid import GRID, no_overflow
 from opendpu.quantize.scales.shifts import Points, make_legal
@@ -159,8 +159,7 @@ def _computed(
     averaged = with_means(graph, layers)
     kept = list(dict.fromkeys([*ends, *averaged.ops.values()]))
     for count, results in evaluate(averaged.graph, kept, samples, batch=samples.count):
-        for name, mean in means.items():
-            mean.add(results[averaged.ops[name]], count, pixels(graph, name))
+        averaged.add_to(means, results, count)
         for name in ends:
             wanted[name].extend(np.split(results[name], count) if batched else [results[name]])
     return means, wanted

@@ -23,7 +23,7 @@ from opendpu.quantize.layers import (
     weights_of,
 )
 from opendpu.quantize.samples import Samples
-from opendpu.quantize.transforms.scores import MOVES
+from opendpu.quantize.transforms.scores import MOVES, makers_of
 
 SAMPLES = 8
 """Samples that scores are looked at on, at most."""
@@ -70,13 +70,11 @@ def _is_computed_with(node: Node, readers: Mapping[str, Sequence[Node]]) -> bool
 
 def _maker(graph: Graph, softmax: Node) -> Node | None:
     """Return the layer whose results are the scores of a softmax and nothing else."""
-    node = softmax
-    while True:
-        node = graph[node.inputs["input"][0]]
-        if not graph.is_read_once(node.name):
-            return None
-        if node.kind not in MOVES:
-            return node if is_layer(node) and has_constant_weights(graph, node) else None
+    found = [graph[name] for name in makers_of(graph, softmax)]
+    if not found or any(node.kind not in MOVES for node in found[1:]):
+        return None
+    maker = found[0]
+    return maker if is_layer(maker) and has_constant_weights(graph, maker) else None
 
 
 def _bits(size: float) -> int:

@@ -6,12 +6,11 @@ import numpy as np
 from opendpu.ir import Graph, Node
 from opendpu_arch.isa import AluInit, ElewInit
 
-(_ID,) = (field for field in ElewInit.bit_fields() if field.name == "id")
-MAX_TERMS = _ID.maximum + 1
+MAX_TERMS = len(ElewInit.values_of("id"))
 """Terms of an addition of the DPU: inputs that ELEWINIT can describe."""
 
 
-MAX_SIDE = min(field.maximum for field in AluInit.bit_fields() if field.name.startswith("kernel"))
+MAX_SIDE = min(AluInit.values_of(name)[-1] for name in ("kernel_h", "kernel_w"))
 """Rows and columns of a pool's window, at most."""
 FACTORS = 64
 """Steps of a factor a little larger than one."""

@@ -23,9 +23,7 @@ from opendpu.quantize.layers import has_constant_weights
 from opendpu_arch.isa import ConvInit
 from opendpu_arch.target import Target
 
-MOST_TAPS = min(
-    field.maximum for field in ConvInit.bit_fields() if field.name in ("kernel_h", "kernel_w")
-)
+MOST_TAPS = min(ConvInit.values_of(name)[-1] for name in ("kernel_h", "kernel_w"))
 """Rows or columns of a kernel that CONVINIT can say."""
 
 MOST_LAYERS = 16

@@ -14,7 +14,7 @@ from opendpu.quantize.layers import has_constant_weights
 from opendpu_arch.isa import Alu
 
 KIND = "depthwise-conv2d"
-MOST_PAD = min(field.maximum for field in Alu.bit_fields() if field.name in ("pad_top", "pad_left"))
+MOST_PAD = min(Alu.values_of(name)[-1] for name in ("pad_top", "pad_left"))
 """Rows or columns of zeros before a map that an instruction can say."""
 
 
