@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Amaranth components as plain Verilog-2001 text."""
 
+import contextlib
+import gc
 import json
 import pathlib
 import re
@@ -68,9 +70,22 @@ def elaborate(target, **options):
 
     def make():
         from opendpu_hw.top import Top
-        return name_interfaces(to_verilog(Top(target, **options)), TOP)
+        with _without_collections():
+            return name_interfaces(to_verilog(Top(target, **options)), TOP)
 
     return cache.text("verilog", f"{key}.v", make)
+
+
+@contextlib.contextmanager
+def _without_collections():
+    """Let Python look for cycles of garbage when all is made: a netlist is kept until then."""
+    were_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if were_on:
+            gc.enable()
 
 
 def description(target, text):

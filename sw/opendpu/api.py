@@ -8,7 +8,6 @@
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
 
 from opendpu.compile_model import compile_graph, compile_onnx, compile_xmodel
 from opendpu.compiler.options import Options
@@ -21,13 +20,12 @@ from opendpu.profile import COUNTER, Profile
 from opendpu.profile import profile as run_profile
 from opendpu.quantize.progress import silent
 from opendpu.quantize_model import quantize_onnx
-from opendpu.runtime import Device, GraphRunner, Runner
+from opendpu.runners import create_runner, load
 from opendpu.runtime.batch import run_batch
 from opendpu.runtime.devices import check_device, known_devices
 from opendpu.runtime.program import Program, dpu_subgraphs
 from opendpu.targets import chosen_target, find_target
-from opendpu_arch.errors import GraphError
-from opendpu_arch.target import CLOCK_MHZ, Target
+from opendpu_arch.target import CLOCK_MHZ
 from xir import Graph
 
 __all__ = [
@@ -48,17 +46,6 @@ __all__ = [
     "run_batch",
     "subgraph_of_inputs",
 ]
-
-
-def load(path: str | os.PathLike[str]) -> Graph:
-    """Return the graph in an ``.xmodel`` file.
-
-    Raises
-    ------
-    ModelFormatError
-        The file cannot be read, is truncated or corrupt, or is no ``.xmodel``.
-    """
-    return Graph.deserialize(path)
 
 
 def load_any(
@@ -82,52 +69,6 @@ def load_any(
     return to_xir(
         load_model(os.fspath(path), input_shapes or {}, input_values=input_values, any_scale=True)
     )
-
-
-def create_runner(
-    model: Graph | str | os.PathLike[str],
-    *,
-    subgraph: int | None = None,
-    device: Device | str | None = None,
-    memory: str | None = None,
-    target: Target | str | None = None,
-    workers: int | None = None,
-    **options: Any,
-) -> GraphRunner | Runner:
-    """Return a runner for a whole graph, or for the DPU subgraph with index ``subgraph``.
-
-    ``device`` (``ref``, ``iss``, ``rtl``, ``cycle``) and ``memory`` (``kv260``, ``ideal``,
-    ``stall:<seed>``) default to the environment's ``OPENDPU_DEVICE`` and ``OPENDPU_MEMORY``;
-    ``target`` to the DPU the model was compiled for. ``workers`` bounds the jobs that run at a
-    time.
-
-    Raises
-    ------
-    GraphError
-        There is no such subgraph.
-    UnsupportedError
-        The device is unknown, or the CPU cannot compute an op of a whole graph.
-    FingerprintError
-        The model was compiled for another DPU than ``target``.
-    """
-    graph = model if isinstance(model, Graph) else load(model)
-    settings: dict[str, Any] = {
-        "device": device,
-        "memory": memory,
-        "target": target,
-        "workers": workers,
-        **options,
-    }
-    if subgraph is None:
-        return GraphRunner(graph, **settings)
-    found = dpu_subgraphs(graph)
-    if not 0 <= subgraph < len(found):
-        raise GraphError(
-            f"DPU subgraph {subgraph} was asked for, but graph {graph.get_name()!r} has "
-            f"{len(found)}: {', '.join(s.get_name() for s in found) or 'none'}",
-            code="VART_OUT_OF_RANGE",
-        )
-    return Runner(found[subgraph], **settings)
 
 
 def subgraph_of_inputs(graph: Graph, names: Iterable[str]) -> int | None:

@@ -10,9 +10,9 @@ import numpy as np
 import typer
 
 import vart
-from opendpu import api
 from opendpu.cli.app import errors_in_one_line
 from opendpu.cli.progress import progress
+from opendpu.runners import create_runner
 from opendpu.runtime import GraphRunner, Runner
 from opendpu_arch.errors import TensorError, UnsupportedError
 from xdputil.app import WHOLE_GRAPH, Xmodel, app, subgraph_at
@@ -82,7 +82,7 @@ def _milliseconds() -> int:
 def _jobs(part: Graph | Subgraph, seed: int, stop: threading.Event) -> int:
     """Run jobs until it is enough, one at least; return how many."""
     if isinstance(part, Graph):
-        with api.create_runner(part) as whole:
+        with create_runner(part) as whole:
             return _run(whole, seed, stop)
     return _run(vart.RunnerExt.create_runner(part, "run"), seed, stop)
 

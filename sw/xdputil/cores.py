@@ -3,9 +3,9 @@
 
 import typer
 
-from opendpu import api
 from opendpu.cli.app import errors_in_one_line
 from opendpu.runtime.devices import core_count
+from opendpu.targets import chosen_target
 from xdputil.query import chosen_device
 
 app = typer.Typer(
@@ -20,7 +20,7 @@ app = typer.Typer(
 @errors_in_one_line
 def show_dpu(context: typer.Context) -> None:
     """Show the cores, their fingerprint and the device that stands for them."""
-    target, device = api.chosen_target(None), chosen_device()
+    target, device = chosen_target(None), chosen_device()
     for core in range(core_count()):
         typer.echo(
             f"device_core_id={core} device= 0 core = {core} fingerprint = {target.fingerprint:#x} "

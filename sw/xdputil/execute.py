@@ -9,8 +9,8 @@ import numpy as np
 import typer
 
 import vart
-from opendpu import api
 from opendpu.cli.app import errors_in_one_line
+from opendpu.runners import create_runner
 from opendpu.runtime.arrays import Array
 from opendpu.runtime.cpu import evaluate
 from opendpu_arch import outputs
@@ -48,7 +48,7 @@ def run(
     """Run a subgraph on raw files; outputs go to 0.TENSOR.bin in the current folder."""
     graph = Graph.deserialize(xmodel)
     if index == WHOLE_GRAPH:
-        with api.create_runner(graph) as whole:
+        with create_runner(graph) as whole:
             inputs = _read_all(whole.get_input_tensors(), binaries)
             results = [np.empty(t.dims, t.data_type.numpy()) for t in whole.get_output_tensors()]
             whole.wait(whole.execute_async(inputs, results))

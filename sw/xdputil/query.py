@@ -8,9 +8,9 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from opendpu import api
 from opendpu.cli.app import errors_in_one_line
 from opendpu.runtime.devices import DEFAULT_DEVICE, DEVICE_VARIABLE, core_count
+from opendpu.targets import chosen_target
 from opendpu_arch.errors import UnsupportedError
 from opendpu_arch.target import CLOCK_MHZ
 from xdputil.app import app, print_json
@@ -39,7 +39,7 @@ def query(
     ] = None,
 ) -> None:
     """Describe the DPU that models would run on, as JSON."""
-    chosen, device = api.chosen_target(target), chosen_device()
+    chosen, device = chosen_target(target), chosen_device()
     version = importlib.metadata.version("opendpu")
     cores = core_count()
     print_json(

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.cosim
 HERE = pathlib.Path(__file__).parent
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_whole_dpu_bench_on_the_stand_in(tmp_path, seed):
     simulator = run.build(to_verilog(StandIn()), TOP)
     run.run(simulator, TOP, HERE / "standin_bench.py", tmp_path, {"seed": seed})

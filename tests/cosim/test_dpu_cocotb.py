@@ -19,7 +19,7 @@ BENCH = pathlib.Path(__file__).parent / "dpu_bench.py"
 TARGET = Target.from_name("B64")
 
 
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_programs_as_software_runs_them(seed, tmp_path):
     programs = [[kind, 500 + seed] for kind in ENGINES]
     simulator = run.build(elaborate(TARGET), TOP)

@@ -31,7 +31,7 @@ def bench(kind, target, seed, tmp_path):
     run.run(simulator(component, target), run.DUT, BENCH, tmp_path, parameters)
 
 
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", KINDS)
 def test_engine(kind, seed, tmp_path):
     bench(kind, "B64", seed, tmp_path)

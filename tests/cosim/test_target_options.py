@@ -52,8 +52,12 @@ def compare(which, engine, seed, **options):
     assert predicted.cycles == measured.cycles, where
 
 
+@pytest.mark.slow
 def test_three_taps_the_window_and_three_bank_groups(rng):
-    """PP is not twice the rows of the ALU either, and LEAKYRELU is where it is not by default."""
+    """PP is not twice the rows of the ALU either, and LEAKYRELU is where it is not by default.
+
+    With a vendor's primitives such a target is one of the quick ones (``test_vendor``).
+    """
     which = target(
         "B512", bank_groups=3, conv_leaky_relu=False, alu_leaky_relu=True, alu_pixel_parallel=1
     )

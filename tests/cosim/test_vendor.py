@@ -4,6 +4,7 @@
 Other tests hold the portable form against both, so it is not built here.
 """
 
+import dataclasses
 import functools
 import pathlib
 import re
@@ -14,6 +15,7 @@ import pytest
 from opendpu.runtime.device import Job
 from opendpu_arch.target import Target
 from opendpu_hw import verilog
+from opendpu_hw.engine.misc_plan import effective_taps
 from opendpu_sim.cycle.device import CycleDevice
 from opendpu_sim.device import IssDevice
 from opendpu_sim.progen import random_program
@@ -28,6 +30,7 @@ MODELS = {
     )
     for vendor, files in {"xilinx": ("dsp48e2.v", "uram288.v"), "ecp5": ("dp16kd.v",)}.items()
 }
+BLOCKS = {"xilinx": ("DSP48E2",), "ecp5": ("DP16KD",)}
 ECP5 = "ecp5"
 LEAKY = ("B128", "B4096")
 """Targets whose LEAKYRELU is in DSP blocks here."""
@@ -38,8 +41,8 @@ BOTH = "xilinx, UltraRAM, dpu_2x_clk"
 
 
 @functools.cache
-def device(name, form):
-    target = Target.from_name(name)
+def device(target, form):
+    name = target.name
     vendor = form.split(",")[0]
     options = {"vendor": vendor, "leaky_blocks": name.split("+")[0] in LEAKY}
     if form in (ULTRA, BOTH):
@@ -47,17 +50,18 @@ def device(name, form):
     if form in (DOUBLED, BOTH):
         options["dsp_double_rate"] = True
     text = verilog.elaborate(target, **options) + MODELS[vendor]
+    assert all(f"  {block} #(" in text for block in BLOCKS[vendor])
     path = build(text, what=f"{target.name} of {form}")
     return RtlDevice(target, memory="ideal", trace=True, simulator=path)
 
 
-def compare(name, engine, seed, *, form="xilinx"):
-    target = Target.from_name(name)
+def compare(name, engine, seed, *, form="xilinx", **options):
+    target = dataclasses.replace(Target.from_name(name), **options)
     code, given = random_program(engine, target, seed)
-    where = f"random_program({engine!r}, {name}, {seed}) of {form}"
+    where = f"random_program({engine!r}, {target}, {seed}) of {form}"
     expected, found = ({reg_id: data.copy() for reg_id, data in given.items()} for _ in range(2))
     IssDevice(target).run(Job(code, expected))
-    timed = device(name, form).run(Job(code, found))
+    timed = device(target, form).run(Job(code, found))
     for reg_id in given:
         np.testing.assert_array_equal(
             found[reg_id], expected[reg_id], err_msg=f"{where}: REG_{reg_id}"
@@ -67,18 +71,24 @@ def compare(name, engine, seed, *, form="xilinx"):
     np.testing.assert_array_equal(timed.timeline.end, wanted.timeline.end, err_msg=where)
 
 
-@pytest.mark.parametrize("engine", ["conv", "dwconv", "misc", "mixed"])
+@pytest.mark.parametrize("engine", ["conv", "dwconv", "pool", "misc", "mixed"])
 def test_all_primitives_of_xilinx(engine, rng):
     """DSP blocks, every second edge of whose clock comes with one of the DPU's, and UltraRAM.
 
-    B128 has three taps and the window. Weights of both kinds of memory are late by the same; all
-    engines meet in the image banks. Each option alone, and B64+scaled, whose padding has its zero
-    point behind its registers, are slow ones.
+    B128 has three taps and the window; bank groups are odd, and there is one row of the ALU for
+    four pixels of the array. Weights of both kinds of memory are late by the same; all engines
+    meet in the image banks. Each option alone, and B64+scaled, whose padding has its zero point
+    behind its registers, are slow ones.
     """
+    options = {"bank_groups": 3, "alu_pixel_parallel": 1}
+    assert Target.from_name("B128").pixel_parallel == 4
+    assert effective_taps(Target.from_name("B128"), 3) == 3
     for _ in range(6):
-        compare("B128+scaled", engine, int(rng.integers(1 << 30)), form=BOTH)
+        seed = int(rng.integers(1 << 30))
+        compare("B128+scaled", engine, seed, form=BOTH, **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["conv", "misc", "mixed"])
 def test_dp16kd(engine, rng):
     """What a word answers that is being written, which the model spoils, matters to no program."""
@@ -150,6 +160,7 @@ def test_doubled_clock_halves_the_blocks(name):
     assert blocks_of(text) == array + taps + columns
 
 
+@pytest.mark.slow
 def test_array_of_the_vendor_has_its_blocks():
     """Two products a block."""
     text = verilog.elaborate(Target.from_name("B64"), vendor="xilinx")
@@ -158,6 +169,7 @@ def test_array_of_the_vendor_has_its_blocks():
     assert "DSP48E2" not in verilog.elaborate(Target.from_name("B64"))
 
 
+@pytest.mark.slow
 def test_memories_of_ecp5_are_there_once():
     """A bank of B64 has words of 32 bits: four blocks of nine, two ports each."""
     text = verilog.elaborate(Target.from_name("B64"), vendor="ecp5")

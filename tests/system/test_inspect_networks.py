@@ -66,7 +66,13 @@ def networks(repository: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> types
     return importlib.import_module("networks")
 
 
-@pytest.mark.parametrize("name", SIZES)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow) if name.startswith("mobilenet") else name
+        for name in SIZES
+    ],
+)
 def test_well_known_networks(networks: types.ModuleType, name: str) -> None:
     check(load_onnx(networks.NETWORKS[name](SIZES[name])), "B4096")
 

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line, thin over :mod:`opendpu.api`; one file a command."""
+"""The command line, thin over :mod:`opendpu.api`; one file a command.
 
-from opendpu.cli.app import app
-from opendpu.cli.main import main
-
-__all__ = ["app", "main"]
+Other programs take their frame from :mod:`opendpu.cli.app`: nothing is imported here that only
+the command ``opendpu`` needs, which is :mod:`opendpu.cli.main`.
+"""

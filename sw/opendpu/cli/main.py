@@ -15,6 +15,8 @@ from opendpu.cli import (
 )
 from opendpu.cli.app import app, end_on_signals
 
+__all__ = ["COMMANDS", "app", "main"]
+
 COMMANDS = (compile, disasm, evaluate, info, inspect, optimize, profile, quantize, run, targets)
 """Modules of the commands."""
 

@@ -151,7 +151,12 @@ class Traffic:
 
 @pytest.mark.parametrize(
     ("name", "ultra_ram", "weights_late"),
-    [("B64", 0, 0), ("B144", 0, 0), ("B64", 6, 0), ("B64", 6, 3)],
+    [
+        ("B64", 0, 0),
+        ("B144", 0, 0),
+        pytest.param("B64", 6, 0, marks=pytest.mark.slow),
+        ("B64", 6, 3),
+    ],
 )
 def test_random_traffic(name, ultra_ram, weights_late):
     """B64's banks below 4 have images, those from there on weights of CONV."""

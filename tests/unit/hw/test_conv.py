@@ -167,7 +167,7 @@ def walk_groups(target, init, conv):
 
 
 @pytest.mark.parametrize("name", ["B64", "B144", "B512"])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2))])
 def test_random_instructions(name, seed):
     target = Target.from_name(name)
     rng = random.Random(f"conv {name} {seed}")
@@ -268,7 +268,9 @@ def crowded(target, rng, init):
     return dataclasses.replace(conv, **near, length=rng.choice([1, 2, 5, 9]))
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize(
+    "seed", [0, 1, *(pytest.param(n, marks=pytest.mark.slow) for n in range(2, 6))]
+)
 def test_instructions_see_the_results_of_those_before(seed):
     target = Target.from_name("B64")
     rng = random.Random(f"crowded {seed}")

@@ -10,6 +10,6 @@ from misc_draws import elew
 from opendpu_arch.target import Target
 
 
-@pytest.mark.parametrize("name", ["B64", "B128", "B512"])
+@pytest.mark.parametrize("name", ["B64", "B128", pytest.param("B512", marks=pytest.mark.slow)])
 def test_random_instructions(name):
     check(elew, Target.from_name(name), seed=random.randrange(1 << 32), count=8)

@@ -12,7 +12,9 @@ from opendpu_hw.memory.ultra_bank import UltraBank
 CYCLES = 1500
 
 
-@pytest.mark.parametrize(("depth", "width"), [(4096, 72), (2048, 128), (64, 8)])
+@pytest.mark.parametrize(
+    ("depth", "width"), [(4096, 72), pytest.param(2048, 128, marks=pytest.mark.slow), (64, 8)]
+)
 def test_the_primitives_keep_words_as_a_plain_memory_does(depth, width, tmp_path):
     """Few addresses, so that ports meet in the same word often, at both ends of the bank."""
     seed = random.randrange(1 << 32)

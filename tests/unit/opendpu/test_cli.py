@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import xir
-from opendpu.cli import app
+from opendpu.cli.main import app
 from opendpu_arch import asm, isa
 from opendpu_arch.errors import ModelFormatError
 from opendpu_arch.target import Target, registered

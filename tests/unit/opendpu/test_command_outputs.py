@@ -19,7 +19,7 @@ from typer.testing import CliRunner, Result
 
 import xir
 from opendpu import api, compile_model
-from opendpu.cli import app
+from opendpu.cli.main import app
 from opendpu.cli.vai_c import app as vai_c
 from opendpu_arch import cache
 from opendpu_arch.errors import ToolError
@@ -288,7 +288,7 @@ def interrupt(folder: pathlib.Path, number: int, code: str, arguments: list[obje
 
 SLOW_DEVICE = """
 import pathlib, sys, time
-from opendpu.cli import main
+from opendpu.cli.main import main
 from opendpu.runtime import runner
 
 class Slow:
@@ -318,7 +318,7 @@ def test_interrupted_runs_end_and_leave_nothing(folder, image, number):
 SLOW_QUANTIZER = """
 import pathlib, sys, time
 from opendpu import compile_model
-from opendpu.cli import main
+from opendpu.cli.main import main
 
 def quantize(*_, **__):
     pathlib.Path(sys.argv[0]).write_text("begun")

@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 import vaitrace.main
 import xdputil.app
 import xir.cli
-from opendpu.cli import app as opendpu
 from opendpu.cli import vai_c
+from opendpu.cli.main import app as opendpu
 
 FILE = "FILE"
 APPS: dict[str, typer.Typer] = {

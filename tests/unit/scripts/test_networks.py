@@ -19,6 +19,9 @@ SMALL = {
     "vittiny": 64, "swintiny": 64, "yolov8n": 64, "yoloxtiny": 64, "deeplabv3": 64, "unet": 32,
     "espcn": 24, "fsrcnn": 24, "crnn": 52, "m5": 2000, "logmelcnn": 4000,
 }  # fmt: skip
+LARGE = ("vgg16", "yolov3", "resnet50", "inceptionv3")
+"""As the rest of them are built, and of more weights."""
+NAMES = [pytest.param(name, marks=pytest.mark.slow) if name in LARGE else name for name in SMALL]
 MACS = {
     "resnet50": 4.09e9, "mobilenetv1": 0.569e9, "mobilenetv2": 0.301e9, "squeezenet": 0.349e9,
     "mobilenetv3": 0.217e9, "efficientnetb0": 0.386e9, "deeplabv3": 3.84e9,
@@ -35,7 +38,7 @@ def networks(repository: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> types
     return importlib.import_module("networks")
 
 
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", NAMES)
 def test_activations_neither_vanish_nor_explode(networks: types.ModuleType, name: str) -> None:
     model = networks.NETWORKS[name](SMALL[name])
     onnx.checker.check_model(model)
@@ -55,7 +58,7 @@ def test_every_network_is_tested(networks: types.ModuleType) -> None:
     assert networks.NETWORKS.keys() == SMALL.keys()
 
 
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", NAMES)
 def test_shapes_are_those_of_onnx(networks: types.ModuleType, name: str) -> None:
     """What the builder says of every tensor is what ONNX infers."""
     model = networks.NETWORKS[name](SMALL[name])
@@ -65,7 +68,7 @@ def test_shapes_are_those_of_onnx(networks: types.ModuleType, name: str) -> None
     assert [o.shape for o in session.get_outputs()] == declared
 
 
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", NAMES)
 def test_weights_are_seeded(networks: types.ModuleType, name: str) -> None:
     build = networks.NETWORKS[name]
     first, second = (build(SMALL[name]).SerializeToString() for _ in range(2))

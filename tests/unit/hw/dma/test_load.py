@@ -391,7 +391,7 @@ def test_bus_error(setup, slow, bursts):
     s.bench.run(script)
 
 
-@pytest.mark.parametrize("stall", [0.0, 0.4])
+@pytest.mark.parametrize("stall", [pytest.param(0.0, marks=pytest.mark.slow), 0.4])
 def test_abort_at_any_time(setup, stall):
     """An abort in any cycle leaves the bus clean and the engine as after reset."""
     seed = random.SystemRandom().randrange(1 << 32)

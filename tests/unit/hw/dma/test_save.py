@@ -211,7 +211,7 @@ def random_program(rng, target, count):
     ("name", "stall", "latency", "write_first"),
     [
         ("B64", 0.4, 5, True),
-        ("B144", 0.0, 1, True),
+        pytest.param("B144", 0.0, 1, True, marks=pytest.mark.slow),
         ("B4096", 0.5, 3, False),
         *(
             pytest.param(*draw, marks=pytest.mark.slow)
@@ -427,7 +427,7 @@ def test_bus_error(setup, stall, length):
     s.bench.run(script)
 
 
-@pytest.mark.parametrize("stall", [0.0, 0.4])
+@pytest.mark.parametrize("stall", [pytest.param(0.0, marks=pytest.mark.slow), 0.4])
 def test_abort_at_any_time(setup, stall):
     """An abort in any cycle leaves a clean bus, and the engine as after reset."""
     seed = random.SystemRandom().randrange(1 << 32)

@@ -60,6 +60,7 @@ def test_functions_without_a_module_beside_busy_threads():
     assert found == [(task, task + 0.5) for task in tasks]
 
 
+@pytest.mark.slow
 def test_what_fails_in_a_process_is_told_as_here():
     found = evaluated(Calling(refusing), [0, 1, 2], workers=2)
     assert next(found) == (0, 0.0)

@@ -137,6 +137,7 @@ def test_bad_files_and_functions(pruner, analysis, tmp_path):
         chosen(pruner, analysis, failing)
 
 
+@pytest.mark.slow
 def test_the_command_tries_candidates_and_goes_on(tmp_path, seed):
     """A second run with a folder trains no candidate again, and ends with the same network.
 
