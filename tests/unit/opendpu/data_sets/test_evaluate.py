@@ -22,6 +22,7 @@ from opendpu.calibration import Preprocessing
 from opendpu.calibration.images import Folder
 from opendpu.cli.main import app
 from opendpu.data_sets import evaluate, pools
+from opendpu.data_sets.metrics import metric_of
 from opendpu.data_sets.progress_file import ProgressFile
 from opendpu.data_sets.samples import read_data
 from opendpu.data_sets.work import Task
@@ -192,19 +193,22 @@ def test_labels_of_any_name_and_form(digits):
     with np.load("digits.npz") as file:
         x, labels = file["x"], file["labels"]
     graph = load_onnx(digits)
-    wanted = read_data("digits.npz", graph, "").part(0, 16)
+    metric = metric_of("top1")
+    scores = [np.eye(10)[np.arange(16) // 2]]
+    wanted, given = read_data("digits.npz", graph, "labels").part(0, 16)
     for arrays in (
         {"x": x, "targets": labels}, {"images": x.transpose(0, 2, 3, 1), "y": labels[:, None]},
         {"x": x, "labels": np.eye(10)[labels], "ids": np.arange(48)},
         {"x": x, "labels": labels.astype(np.float64)},
     ):  # fmt: skip
         np.savez("other.npz", **arrays)
-        found = read_data("other.npz", graph, "").part(0, 16)
-        np.testing.assert_array_equal(found[0]["image"], wanted[0]["image"], str(list(arrays)))
-        np.testing.assert_array_equal(found[1], wanted[1], str(list(arrays)))
+        found, taken = read_data("other.npz", graph, "labels").part(0, 16)
+        np.testing.assert_array_equal(found["image"], wanted["image"], str(list(arrays)))
+        assert metric.count(scores, taken) == metric.count(scores, given), list(arrays)
+    assert 0 < metric.figure([metric.count(scores, given)]) < 1
     np.savez("other.npz", x=x, one=labels, other=labels)
     with pytest.raises(TensorError, match=r"it has 'x' \[48, 1, 8, 8\], 'one' \[48\], 'other'"):
-        read_data("other.npz", graph, "")
+        read_data("other.npz", graph, "labels")
     np.savez("other.npz", x=x, labels=np.array(["zero"] * 48))
     with pytest.raises(TensorError, match="must be the number of a class for each sample, or one"):
         evaluate(digits, "other.npz", target=TARGET, workers=1)
