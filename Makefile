@@ -31,10 +31,9 @@ TF := .venv-tensorflow
 TF_TESTS := tests/unit/opendpu/frontend/tf tests/unit/opendpu/frontend/doors \
 	tests/unit/vai_q_tensorflow tests/unit/vai_q_tensorflow2 tests/unit/vitis_vai \
 	tests/unit/tf_nndct tests/unit/tf1_nndct
-$(TF)/.opendpu-setup: $(STAMP) pyproject.toml
-	@$(BIN)/python -m venv $(TF)
-	@$(TF)/bin/python -m pip install --quiet --disable-pip-version-check --editable \
-		".[tensorflow,keras2,tensorboard]" "pytest>=8.3" "pytest-timeout>=2.3" "pytest-xdist>=3.6" "hypothesis>=6.100" "ai-edge-litert>=2.1,<3"
+$(TF)/.opendpu-setup: pyproject.toml scripts/setup.sh
+	@scripts/setup.sh $(TF) ".[tensorflow,keras2,tensorboard]" "pytest>=8.3" "pytest-timeout>=2.3" \
+		"pytest-xdist>=3.6" "hypothesis>=6.100" "ai-edge-litert>=2.1,<3"
 	@touch $@
 
 setup-tensorflow: $(TF)/.opendpu-setup
