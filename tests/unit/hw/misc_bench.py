@@ -6,7 +6,7 @@ import random
 
 import numpy as np
 from amaranth.hdl import Value
-from amaranth.sim import Simulator
+from amaranth_bench import simulated
 
 from opendpu_arch import isa, latency, legal, numerics
 from opendpu_arch.isa import AluMode, ElewType, PoolType
@@ -339,7 +339,8 @@ def run(
     the beginning. Returns the cycle numbers of the ``done`` pulses and the number of active cycles.
     """
     rng = random.Random(seed)
-    dut = MiscEngine(target, **options)
+    simulator = simulated(MiscEngine, target, **options)
+    dut = simulator.dut
     pp, width = target.pixel_parallel, target.channel_parallel
     address = (target.bank_depth - 1).bit_length()
     image = memories.image.view(np.uint8)
@@ -464,10 +465,7 @@ def run(
             _, _, busy, extra, writes = await ctx.tick().sample(dut.busy, dut.done, dut.write.valid)
             assert not (busy or extra or writes), "something is left after the last instruction"
 
-    simulator = Simulator(dut)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(bench)
-    simulator.run()
+    simulator.run(bench)
     return done, active
 
 

@@ -8,7 +8,7 @@ import random
 
 import numpy as np
 import pytest
-from amaranth.sim import Simulator
+from amaranth_bench import simulated
 
 from opendpu_arch import isa, latency, legal
 from opendpu_arch.target import Target
@@ -188,7 +188,8 @@ def test_random_instructions(name, seed):
 
 def simulate(target, program, actual, *, pause=lambda: 0):
     """Run a program on the engine and ``actual``; return the cycles of ``done`` and of steps."""
-    dut = Conv(target)
+    simulator = simulated(Conv, target)
+    dut = simulator.dut
     done, steps, written = [], [], []
 
     async def feed(ctx):
@@ -251,11 +252,7 @@ def simulate(target, program, actual, *, pause=lambda: 0):
                 return
         raise AssertionError(f"deadline: {len(done)} of {len(program)} instructions done")
 
-    sim = Simulator(dut)
-    sim.add_clock(1e-6)
-    sim.add_testbench(feed)
-    sim.add_testbench(memory)
-    sim.run()
+    simulator.run(feed, memory)
     return done, steps
 
 

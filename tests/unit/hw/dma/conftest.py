@@ -5,15 +5,15 @@ import collections
 import random
 
 import pytest
-from amaranth.sim import Simulator
 from axi_memory import AxiPort
 
 
 class Bench:
     """Drive an engine: instructions in, ports stepped, ``done`` counted, all in one clock loop."""
 
-    def __init__(self, dut, *, seed, stall=0.0):
-        self.dut, self.rng, self.stall = dut, random.Random(seed), stall
+    def __init__(self, simulator, *, seed, stall=0.0):
+        self.simulator, self.dut = simulator, simulator.dut
+        self.rng, self.stall = random.Random(seed), stall
         self.parts = []
         self.segments = [(0, 0)] * 8
         self.done = 0
@@ -21,14 +21,14 @@ class Bench:
         self.fault = None
         self.on_done = lambda index: None
         self._engine = {
-            "valid": dut.insn.valid,
-            "ready": dut.insn.ready,
-            "done": dut.done,
-            "busy": dut.busy,
-            "idle": dut.idle,
-            "fault": dut.fault.valid,
-            "cause": dut.fault.cause,
-            "addr": dut.fault.addr,
+            "valid": self.dut.insn.valid,
+            "ready": self.dut.insn.ready,
+            "done": self.dut.done,
+            "busy": self.dut.busy,
+            "idle": self.dut.idle,
+            "fault": self.dut.fault.valid,
+            "cause": self.dut.fault.cause,
+            "addr": self.dut.fault.addr,
         }
 
     def add(self, part):
@@ -46,10 +46,7 @@ class Bench:
                 ctx.set(self.dut.segments[i].size, size)
             await script(self)
 
-        simulator = Simulator(self.dut)
-        simulator.add_clock(1e-6)
-        simulator.add_testbench(testbench)
-        simulator.run()
+        self.simulator.run(testbench)
 
     async def tick(self):
         """One cycle; return what the engine's own members were in it."""

@@ -6,6 +6,7 @@ import dataclasses
 import random
 
 import pytest
+from amaranth_bench import simulated
 
 from opendpu_arch import isa
 from opendpu_arch.regs import Fault
@@ -70,8 +71,9 @@ class Setup:
     def __init__(self, bench_type, axi_port_type, name, *, seed, stall, latency, errors=()):
         self.target = Target.from_name(name)
         self.memory = random.Random(1).randbytes(SIZE)
-        dut = Load(self.target)
-        self.bench = bench_type(dut, seed=seed, stall=stall)
+        simulator = simulated(Load, self.target)
+        dut = simulator.dut
+        self.bench = bench_type(simulator, seed=seed, stall=stall)
         self.bench.segments[3] = (BASE, SIZE)
         rng = self.bench.rng
         self.buses = [

@@ -7,6 +7,7 @@ import random
 
 import numpy as np
 import pytest
+from amaranth_bench import simulated
 
 from opendpu_arch import isa, latency
 from opendpu_arch.regs import Fault
@@ -74,8 +75,9 @@ class Setup:
         self.program = []
         self.memory = bytearray(random.Random(1).randbytes(SIZE))
         self.reference = bytearray(self.memory)
-        dut = Save(target)
-        self.bench = bench_type(dut, seed=seed, stall=stall)
+        simulator = simulated(Save, target)
+        dut = simulator.dut
+        self.bench = bench_type(simulator, seed=seed, stall=stall)
         self.bench.segments[5] = (BASE, SIZE)
         rng = self.bench.rng
         self.buses = [
