@@ -20,7 +20,7 @@ from torch.nn import functional as F  # noqa: E402
 from typer.testing import CliRunner  # noqa: E402
 
 import xir  # noqa: E402
-from opendpu.cli.main import app  # noqa: E402
+from opendpu.cli.app import app  # noqa: E402
 from opendpu.frontend.pytorch import load_torch  # noqa: E402
 from opendpu.optimize import Analysis, Pruner  # noqa: E402
 from opendpu.optimize.measure import measure  # noqa: E402

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 import xir
 from opendpu import api
-from opendpu.cli.main import app
+from opendpu.cli.app import app
 from opendpu.compiler.pipeline import compile_with_report
 from opendpu.ir import QuantizedGraph
 from opendpu.profile import Profile

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 import xir
 from opendpu import api
-from opendpu.cli.main import app
+from opendpu.cli.app import app
 from opendpu.frontend import load_onnx
 from opendpu.ir import QuantizedGraph
 from opendpu.quantize import quantize

@@ -12,6 +12,7 @@ from typing import Annotated, Any, ParamSpec
 
 import typer
 
+from opendpu.cli.commands import Commands
 from opendpu_arch.errors import DPUError
 
 Parameters = ParamSpec("Parameters")
@@ -60,9 +61,9 @@ Requantize = Annotated[
 
 app = typer.Typer(
     name="opendpu",
+    cls=Commands,
     help="Compile networks for the DPU, run compiled models, look inside them.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )

@@ -1,24 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command ``opendpu``: every command registers itself when it is imported."""
+"""The command ``opendpu``."""
 
-from opendpu.cli import (
-    compile,
-    disasm,
-    evaluate,
-    info,
-    inspect,
-    optimize,
-    profile,
-    quantize,
-    run,
-    targets,
-)
 from opendpu.cli.app import app, end_on_signals
-
-__all__ = ["COMMANDS", "app", "main"]
-
-COMMANDS = (compile, disasm, evaluate, info, inspect, optimize, profile, quantize, run, targets)
-"""Modules of the commands."""
 
 
 def main() -> None:

@@ -2,6 +2,7 @@
 """The command line: what each command prints, writes and refuses."""
 
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import xir
-from opendpu.cli.main import app
+from opendpu.cli.app import app
 from opendpu_arch import asm, isa
 from opendpu_arch.errors import ModelFormatError
 from opendpu_arch.target import Target, registered
@@ -54,6 +55,28 @@ def test_the_installed_command():
     program = pathlib.Path(sys.executable).with_name("opendpu")
     result = subprocess.run([program, "--version"], capture_output=True, text=True, check=True)
     assert result.stdout.startswith("opendpu 0.")
+
+
+def test_a_shell_completes_commands():
+    program = pathlib.Path(sys.executable).with_name("opendpu")
+    asked = {"_OPENDPU_COMPLETE": "complete_bash", "COMP_WORDS": "opendpu in", "COMP_CWORD": "1"}
+    result = subprocess.run(
+        [program], env=os.environ | asked, capture_output=True, text=True, check=True
+    )
+    assert result.stdout.split() == ["info", "inspect"]
+
+
+def test_a_command_starts_without_what_others_need():
+    program = (
+        "import sys\n"
+        "from opendpu.cli.app import app\n"
+        "app(['targets'], standalone_mode=False)\n"
+        "print([name for name in ('numpy', 'onnx', 'opendpu.api') if name in sys.modules])"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert result.stdout.splitlines()[-1] == "[]"
 
 
 def test_run_a_graph(model, given, image, tmp_path):

@@ -19,7 +19,7 @@ from typer.testing import CliRunner, Result
 
 import xir
 from opendpu import api, compile_model
-from opendpu.cli.main import app
+from opendpu.cli.app import app
 from opendpu.cli.vai_c import app as vai_c
 from opendpu_arch import cache
 from opendpu_arch.errors import ToolError

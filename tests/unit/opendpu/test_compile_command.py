@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import xir
-from opendpu.cli.main import app
+from opendpu.cli.app import app
 from opendpu.cli.vai_c import app as vai_c
 from opendpu.cli.vai_c import app_tensorflow, app_tensorflow2
 from opendpu.compiler.passes import PASSES

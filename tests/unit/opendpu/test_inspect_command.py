@@ -10,7 +10,7 @@ import pytest
 from onnx import helper, numpy_helper
 from typer.testing import CliRunner, Result
 
-from opendpu.cli.main import app
+from opendpu.cli.app import app
 
 STEM = "inspect_DPUCZDX8G_ISA1_B512"
 

@@ -12,7 +12,7 @@ from PIL import Image
 from typer.testing import CliRunner, Result
 
 from opendpu import api
-from opendpu.cli.main import app
+from opendpu.cli.app import app
 from opendpu.frontend import load_onnx
 from opendpu.quantize import complete, quantize
 from opendpu.quantize_model import read_model

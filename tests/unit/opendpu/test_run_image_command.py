@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from opendpu import api
-from opendpu.cli.main import app
+from opendpu.cli.app import app
 from opendpu.image_inference import rank
 from opendpu_arch.errors import TensorError
 

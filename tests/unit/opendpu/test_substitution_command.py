@@ -9,7 +9,7 @@ import onnx
 import pytest
 from typer.testing import CliRunner, Result
 
-from opendpu.cli.main import app
+from opendpu.cli.app import app
 
 PROPOSAL = (
     "sigmoid and swish split the network between DPU and CPU (1 ops); activation "

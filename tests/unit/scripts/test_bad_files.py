@@ -15,7 +15,7 @@ import vaitrace.main
 import xdputil.app
 import xir.cli
 from opendpu.cli import vai_c
-from opendpu.cli.main import app as opendpu
+from opendpu.cli.app import app as opendpu
 
 FILE = "FILE"
 APPS: dict[str, typer.Typer] = {

@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 
 from opendpu.calibration import Preprocessing
 from opendpu.calibration.images import Folder
-from opendpu.cli.main import app
+from opendpu.cli.app import app
 from opendpu.data_sets import evaluate, pools
 from opendpu.data_sets.metrics import metric_of
 from opendpu.data_sets.progress_file import ProgressFile

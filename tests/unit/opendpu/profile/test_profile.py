@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 import xir
 from opendpu import api
-from opendpu.cli.main import app
+from opendpu.cli.app import app
 from opendpu.ir import QuantizedGraph, to_xir
 from opendpu.profile import CATEGORIES, Profile
 from opendpu.profile.measure import REST

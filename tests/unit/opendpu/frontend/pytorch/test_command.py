@@ -15,7 +15,7 @@ pytest.importorskip("onnxscript", reason="onnxscript is not installed (opendpu[t
 from frameworks.torch_nets import ResNet, seeded  # noqa: E402
 
 from opendpu import api  # noqa: E402
-from opendpu.cli.main import app  # noqa: E402
+from opendpu.cli.app import app  # noqa: E402
 
 
 @pytest.fixture

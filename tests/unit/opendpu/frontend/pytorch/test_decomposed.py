@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed (opendpu[t
 pytest.importorskip("onnxscript", reason="onnxscript is not installed (opendpu[torch])")
 
 from opendpu import api  # noqa: E402
-from opendpu.cli.main import app  # noqa: E402
+from opendpu.cli.app import app  # noqa: E402
 from opendpu.frontend.pytorch import load_program  # noqa: E402
 from opendpu.frontend.pytorch.decomposed import NAMESPACE, register  # noqa: E402
 from opendpu.ops.session import Session  # noqa: E402

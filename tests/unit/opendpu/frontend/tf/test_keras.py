@@ -12,7 +12,7 @@ pytest.importorskip("tensorflow", reason="TensorFlow is not installed (opendpu[t
 from tf_graphs import computed, tf
 from typer.testing import CliRunner
 
-from opendpu.cli.main import app
+from opendpu.cli.app import app
 from opendpu.frontend import load_model
 from opendpu.frontend.formats import Format, format_of, signed
 from opendpu.frontend.tensorflow.keras_model import load_keras
