@@ -37,6 +37,7 @@ from opendpu.frontend.plain_norms import without_guards
 from opendpu.frontend.precision import in_single_precision, single
 from opendpu.frontend.qlinear import expanded
 from opendpu.frontend.qonnx import without_qonnx
+from opendpu.frontend.repetitions import unrepeated
 from opendpu.frontend.requantizing import Requantize, requantized
 from opendpu.frontend.separable import separated
 from opendpu.frontend.single_node import Dialect, dtype_of, shape_of
@@ -177,6 +178,7 @@ def read(
         nodes, constants, _uses(nodes, outputs), floats, analysis.add_floats
     )
     nodes = normalized(nodes, constants, _uses(nodes, outputs), floats, analysis.add_floats)
+    nodes = unrepeated(nodes, constants, _uses(nodes, outputs), floats)
     return Source(
         label=label,
         name=graph.name or pathlib.Path(label).stem,
