@@ -41,6 +41,7 @@ from opendpu.frontend.repetitions import unrepeated
 from opendpu.frontend.requantizing import Requantize, requantized
 from opendpu.frontend.separable import separated
 from opendpu.frontend.single_node import Dialect, dtype_of, shape_of
+from opendpu.frontend.softmaxes import with_softmaxes
 from opendpu.frontend.stacks import unstacked
 from opendpu.frontend.traditional_ml import without_traditional_ml
 from opendpu.frontend.unfused import unfused
@@ -168,6 +169,9 @@ def read(
     nodes = with_attention(nodes, constants, floats, analysis.add_floats)
     nodes = unguarded(nodes, constants, _uses(nodes, outputs))
     nodes = without_guards(nodes, constants, _uses(nodes, outputs), floats, outputs)
+    nodes = with_softmaxes(
+        nodes, constants, _uses(nodes, outputs), floats, analysis.add_floats, dialect.opset
+    )
     nodes = unstacked(nodes, constants, _uses(nodes, outputs), floats)
     nodes = gathered(nodes, constants, _uses(nodes, outputs), floats)
     nodes = globally_normalized(nodes, constants, _uses(nodes, outputs), floats)

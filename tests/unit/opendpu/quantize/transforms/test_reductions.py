@@ -42,6 +42,8 @@ CASES = [
     ("reduction_mean", (1, 576, CHANNELS), [1]),  # a ViT's mean of more tokens than a window has
     ("reduction_max", (1, 4, 2, 3, 5, CHANNELS), [1]),  # Hiera's queries
     ("reduction_sum", (1, 2, 3, 5, CHANNELS), [3]),
+    ("reduction_sum", (1, 2, 3, 11, CHANNELS), [3]),
+    ("reduction_sum", (1, 2, CHANNELS), [1]),
     ("reduction_mean", (1, 2, 4, 3, 5, CHANNELS), [2, 3]),
 ]
 

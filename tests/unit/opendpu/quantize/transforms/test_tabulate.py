@@ -259,6 +259,20 @@ def test_distributions_of_boxes_stay_in_float(behind: int, replaced: list[str]) 
         assert "belongs to the head" in graph["op"].reason
 
 
+def test_what_chooses_between_channels_is_no_head() -> None:
+    """SKNet's last choice between kernels: a mean and a small layer are behind it."""
+    graph = FloatGraph("choice")
+    graph.add("x", "data", (1, 2, 12, 64))
+    maps = conv(graph, "maps", conv(graph, "wide", "x", 512), 16)
+    window = {"kernel": [12, 2], "stride": [12, 2], "pad": [0] * 4, "pad_mode": "FLOOR"}
+    mean = graph.add("mean", "avgpool2d", (1, 1, 1, 16), {"input": [maps]}, window).name
+    graph.add("op", "softmax", (1, 1, 1, 16), {"input": [conv(graph, "scores", mean, 16)]},
+              {"axis": 3})  # fmt: skip
+    chosen = graph.add("chosen", "mul", (1, 2, 12, 16), {"input": [maps, "op"]}).name
+    graph.outputs = [conv(graph, "sides", chosen, 1)]
+    assert tabulate(graph, TABLES)[0] == ["op"]
+
+
 def test_rows_without_a_score_stay_in_float() -> None:
     hidden = CAUSAL.copy()
     hidden[5] = True
