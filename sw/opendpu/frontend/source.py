@@ -40,6 +40,7 @@ from opendpu.frontend.qonnx import without_qonnx
 from opendpu.frontend.repetitions import unrepeated
 from opendpu.frontend.requantizing import Requantize, requantized
 from opendpu.frontend.separable import separated
+from opendpu.frontend.single_axis_norms import over_one_axis
 from opendpu.frontend.single_node import Dialect, dtype_of, shape_of
 from opendpu.frontend.softmaxes import with_softmaxes
 from opendpu.frontend.stacks import unstacked
@@ -182,6 +183,7 @@ def read(
         nodes, constants, _uses(nodes, outputs), floats, analysis.add_floats
     )
     nodes = normalized(nodes, constants, _uses(nodes, outputs), floats, analysis.add_floats)
+    nodes = over_one_axis(nodes, constants, floats, analysis.add_floats)
     nodes = unrepeated(nodes, constants, _uses(nodes, outputs), floats)
     return Source(
         label=label,
