@@ -617,6 +617,22 @@ def test_what_repeats_is_copies_or_stays_onnx(save, agrees, op_type, numbers, co
     assert ("onnx" not in kinds(agrees(path))) == copied
 
 
+@pytest.mark.parametrize(
+    ("left", "right", "layer"),
+    [
+        ([1, 5, 4, 6], (1, 1, 6, 3), True), ([1, 5, 6], (1, 6, 3), True), ([1, 5, 6], (6,), True),
+        ([1, 6], (6,), True), ([5, 6], (1, 6, 3), False), ([1, 2, 5, 6], (1, 2, 6, 3), False),
+    ],
+)  # fmt: skip
+def test_one_constant_matrix_for_all_samples_is_a_layer(save, agrees, left, right, layer):
+    """Else a matrix of each batch is a product of its own, of four rows where boxes have sides."""
+    path = save(
+        [node("Relu", ["x"], ["r"]), node("MatMul", ["r", "w"], ["y"])], {"x": left}, {"y": None},
+        {"w": random(*right)},
+    )  # fmt: skip
+    assert ("matmul" not in kinds(agrees(path))) == layer
+
+
 def test_one_number_for_all_tokens_moves_no_axis(save, agrees):
     """Written with an axis of one number a token, as a softmax of single scores folds to."""
     path = save(
