@@ -53,8 +53,8 @@ def matmul(call: Call) -> None:
     if right is not None:
         _dense(call, right.T, None, outputs=1)
         if call.weights(1, "matrix").ndim == 1:
-            made = call.context.values[call.output]
-            call.bind(reshaped(made, made.shape[:-1]))
+            product = call.context.values[call.output]
+            call.bind(reshaped(product, product.shape[:-1]))
         return
     one, other = call.value(0), call.value(1)
     if min(len(one.shape), len(other.shape)) < 2 or one.shape[-1] != other.shape[-2]:
