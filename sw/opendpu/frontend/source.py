@@ -47,6 +47,7 @@ from opendpu.frontend.stacks import unstacked
 from opendpu.frontend.traditional_ml import without_traditional_ml
 from opendpu.frontend.unfused import unfused
 from opendpu.frontend.upgrade import upgraded
+from opendpu.frontend.window_axes import over_two_axes
 from opendpu.ir import Array, TensorType
 from opendpu.ops.quantizing import QUANTIZERS
 from opendpu_arch.errors import ModelFormatError
@@ -165,6 +166,7 @@ def read(
     nodes, count = in_float(
         analysis.nodes, constants, _uses(analysis.nodes, outputs), floats, analysis.add_floats
     )
+    nodes = over_two_axes(nodes, constants, floats, analysis.add_floats)
     nodes = contracted(nodes, constants, floats, analysis.add_floats)
     nodes = separated(nodes, constants, outputs, floats, analysis.add_floats, dialect)
     nodes = with_attention(nodes, constants, floats, analysis.add_floats)
