@@ -37,13 +37,17 @@ from opendpu.frontend.plain_norms import without_guards
 from opendpu.frontend.precision import in_single_precision, single
 from opendpu.frontend.qlinear import expanded
 from opendpu.frontend.qonnx import without_qonnx
+from opendpu.frontend.repetitions import unrepeated
 from opendpu.frontend.requantizing import Requantize, requantized
 from opendpu.frontend.separable import separated
+from opendpu.frontend.single_axis_norms import over_one_axis
 from opendpu.frontend.single_node import Dialect, dtype_of, shape_of
+from opendpu.frontend.softmaxes import with_softmaxes
 from opendpu.frontend.stacks import unstacked
 from opendpu.frontend.traditional_ml import without_traditional_ml
 from opendpu.frontend.unfused import unfused
 from opendpu.frontend.upgrade import upgraded
+from opendpu.frontend.window_axes import over_two_axes
 from opendpu.ir import Array, TensorType
 from opendpu.ops.quantizing import QUANTIZERS
 from opendpu_arch.errors import ModelFormatError
@@ -162,11 +166,15 @@ def read(
     nodes, count = in_float(
         analysis.nodes, constants, _uses(analysis.nodes, outputs), floats, analysis.add_floats
     )
+    nodes = over_two_axes(nodes, constants, floats, analysis.add_floats)
     nodes = contracted(nodes, constants, floats, analysis.add_floats)
     nodes = separated(nodes, constants, outputs, floats, analysis.add_floats, dialect)
     nodes = with_attention(nodes, constants, floats, analysis.add_floats)
     nodes = unguarded(nodes, constants, _uses(nodes, outputs))
     nodes = without_guards(nodes, constants, _uses(nodes, outputs), floats, outputs)
+    nodes = with_softmaxes(
+        nodes, constants, _uses(nodes, outputs), floats, analysis.add_floats, dialect.opset
+    )
     nodes = unstacked(nodes, constants, _uses(nodes, outputs), floats)
     nodes = gathered(nodes, constants, _uses(nodes, outputs), floats)
     nodes = globally_normalized(nodes, constants, _uses(nodes, outputs), floats)
@@ -177,6 +185,8 @@ def read(
         nodes, constants, _uses(nodes, outputs), floats, analysis.add_floats
     )
     nodes = normalized(nodes, constants, _uses(nodes, outputs), floats, analysis.add_floats)
+    nodes = over_one_axis(nodes, constants, floats, analysis.add_floats)
+    nodes = unrepeated(nodes, constants, _uses(nodes, outputs), floats)
     return Source(
         label=label,
         name=graph.name or pathlib.Path(label).stem,

@@ -38,6 +38,7 @@ from opendpu.quantize.transforms.inner_batch import lift
 from opendpu.quantize.transforms.interpolate import interpolate
 from opendpu.quantize.transforms.permute import permute
 from opendpu.quantize.transforms.rearrange import rearrange
+from opendpu.quantize.transforms.reductions import reduce_pixels
 from opendpu.quantize.transforms.repeat import repeat
 from opendpu.quantize.transforms.rewrite import rewrite
 from opendpu.quantize.transforms.spatial import attend
@@ -236,6 +237,7 @@ def _transform(
         lift(graph)
         spread(graph)
         repeat(graph)
+    reduce_pixels(graph)
     centre(graph, samples)
     tabulated, demands = tabulate(graph, samples, config)
     report.tabulated = dict.fromkeys(tabulated)

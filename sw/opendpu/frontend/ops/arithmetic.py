@@ -73,14 +73,16 @@ def _with_constant(call: Call, index: int, factor: Array | None, offset: Array |
     if value.flat is not None or array.ndim > len(value.shape) or len(value.shape) < 2:
         return False
     shape = (1,) * (len(value.shape) - array.ndim) + array.shape
+    if any(size not in (1, own) for size, own in zip(shape, value.shape, strict=True)):
+        return False
+    if array.size and np.all(array == array.flat[0]):
+        array, shape = array.flat[:1], (1,) * len(shape)
     axes = [axis for axis, size in enumerate(shape) if size != 1]
     channel = axes[0] if axes else value.perm[-1]
     natural = channel == value.perm[-1] or (channel == 1 and len(value.shape) in CHANNELS_LAST)
     if len(axes) > 1 or not natural:
         return False
     channels = value.shape[channel]
-    if shape[channel] not in (1, channels):
-        return False
     vector = np.broadcast_to(array.ravel(), (channels,))
     producer = call.sole_producer(index)
     if producer is not None and factor is not None and _is_simulated(call, producer, vector):
@@ -175,11 +177,13 @@ def _add_bias(call: Call, name: str, vector: Array, constant: int) -> None:
 def _common_order(call: Call, values: list[Value], rank: int) -> tuple[int, ...]:
     """Return the order of a result: that of the first operand in another one than ONNX's.
 
-    One that is no feature map's is what is left of a transpose, and gives way to ONNX's.
+    One that is no feature map's is what is left of a transpose, and gives way to ONNX's. So do
+    several that differ: in ONNX's order, an operand repeats along the last axes as a rule.
     """
     graph = call.context.graph
     computed = [v for v in values if len(v.shape) == rank and graph[v.node].value is None]
-    usual = any(value.perm == plain(rank) for value in computed)
+    orders = {value.perm for value in computed}
+    usual = plain(rank) in orders or len(orders) > 1
     for value in values:
         other = len(value.shape) == rank and value.perm != plain(rank)
         if other and (not usual or value.perm == CHANNELS_LAST.get(rank)):

@@ -6,7 +6,7 @@ import math
 import numpy as np
 
 from opendpu.frontend.context import Array, Call, broadcast_shape
-from opendpu.frontend.layout import Value, plain, source_positions
+from opendpu.frontend.layout import Value, plain, reshaped, source_positions
 from opendpu.frontend.ops.along_axis import ROWS, map_axis, multiplied
 from opendpu.frontend.ops.registry import handles
 from opendpu.frontend.refusal import Refusal
@@ -37,7 +37,7 @@ def gemm(call: Call) -> None:
 
 @handles("MatMul")
 def matmul(call: Call) -> None:
-    """Convert to ``inner-product`` if the right side is a constant matrix, else ``matmul``.
+    """Convert to ``inner-product`` if the right side is one constant matrix, else ``matmul``.
 
     Maps whose rows or columns are mixed with few neighbours stay as they are.
     """
@@ -49,9 +49,12 @@ def matmul(call: Call) -> None:
             made = multiplied(call, call.output, node, axis, matrix if axis == ROWS else matrix.T)
             call.set_feature_map(made, len(call.value(1 - constant).shape))
             return
-    right = call.constant(1)
-    if right is not None and right.ndim == 2:
-        _dense(call, as_float(right).T, None, outputs=1)
+    right = _matrix(call)
+    if right is not None:
+        _dense(call, right.T, None, outputs=1)
+        if call.weights(1, "matrix").ndim == 1:
+            product = call.context.values[call.output]
+            call.bind(reshaped(product, product.shape[:-1]))
         return
     one, other = call.value(0), call.value(1)
     if min(len(one.shape), len(other.shape)) < 2 or one.shape[-1] != other.shape[-2]:
@@ -67,6 +70,20 @@ def matmul(call: Call) -> None:
         {"transpose_a": False, "transpose_b": False},
     )
     call.bind(Value(name, shape, plain(len(shape))))
+
+
+def _matrix(call: Call) -> Array | None:
+    """Return the right side where it is one constant matrix for all samples, or a vector."""
+    right = call.constant(1)
+    if right is None or right.ndim == 0:
+        return None
+    if right.ndim == 1:
+        return None if call.is_quantized(1) else as_float(right)[:, None]
+    if right.ndim > 2:
+        several = math.prod(right.shape[:-2]) > 1 or right.ndim > len(call.value(0).shape)
+        if several or call.is_quantized(1):
+            return None
+    return as_float(right).reshape(right.shape[-2:])
 
 
 def _dense(call: Call, weights: Array, bias: Array | None, *, outputs: int) -> None:

@@ -2,6 +2,7 @@
 """Nodes that move data: reshape, transpose, concat, pad and their relatives."""
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -11,6 +12,8 @@ from opendpu.frontend.ops.registry import Layout, handles
 from opendpu.frontend.refusal import FaultError, Refusal
 from opendpu.frontend.source import as_float
 
+MOST_COPIES = 16
+"""How many copies of a tensor one ``concat`` joins."""
 MOST_EDGES = 8
 """How often edges are repeated by the DPU, each time a copy of the feature map."""
 
@@ -46,12 +49,42 @@ def flatten(call: Call) -> None:
 
 @handles("Expand", keeps_grid=True)
 def expand(call: Call) -> None:
-    """Bind the output to a view of the input where nothing is repeated but the whole."""
+    """Bind the output to a view of the input, or to copies of it, one behind the other."""
     value, target = call.value(0), [int(size) for size in call.weights(1, "shape").ravel()]
     shape = np.broadcast_shapes(value.shape, tuple(target))
-    if math.prod(shape) != math.prod(value.shape):
-        raise Refusal(f"{list(value.shape)} is repeated to {list(shape)}")
-    call.bind(reshaped(value, shape))
+    lifted = (1,) * (len(shape) - len(value.shape)) + value.shape
+    counts = [size // old for size, old in zip(shape, lifted, strict=True)]
+    call.bind(_copies(call, reshaped(value, lifted), counts))
+
+
+@handles("Tile", keeps_grid=True)
+def tile(call: Call) -> None:
+    """Bind the output to copies of the input, one behind the other."""
+    call.bind(_copies(call, call.value(0), call.weights(1, "repeats").ravel().tolist()))
+
+
+def _copies(call: Call, value: Value, counts: Sequence[int]) -> Value:
+    """Emit ``concat`` of copies, ``counts`` of them for each of ONNX's axes."""
+    shape = tuple(size * count for size, count in zip(value.shape, counts, strict=True))
+    along = [axis for axis, count in enumerate(counts) if count != 1]
+    if max(counts, default=1) > MOST_COPIES or min(counts, default=1) < 1:
+        raise Refusal(
+            f"{list(value.shape)} is repeated to {list(shape)}; at most {MOST_COPIES} copies are "
+            "laid side by side"
+        )
+    value = call.context.straight(value) if along else value
+    for axis in along:
+        node = call.context.view(value.node, value.stored)
+        grown = tuple(
+            size * counts[axis] if a == axis else size for a, size in enumerate(value.shape)
+        )
+        stored = tuple(grown[a] for a in value.perm)
+        name = call.context.emit(
+            call.output, "concat", stored, {"input": [node] * counts[axis]},
+            {"axis": value.perm.index(axis)},
+        )  # fmt: skip
+        value = Value(name, grown, value.perm)
+    return value
 
 
 @handles("Squeeze", "Unsqueeze", keeps_grid=True)

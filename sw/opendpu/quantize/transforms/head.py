@@ -6,6 +6,7 @@ small product with constants. Eight bits of a probability move the sides by a go
 and hardly any work is behind them that the DPU could do faster.
 """
 
+import math
 from collections.abc import Iterable
 
 from opendpu.ir import Graph, Node
@@ -20,13 +21,18 @@ REASON = (
 
 
 def of_head(graph: Graph, names: Iterable[str]) -> list[str]:
-    """Return those ops behind which hardly any work is left, and no product of feature maps."""
+    """Return those ops behind which hardly any work is left, and no product of feature maps.
+
+    Neither one of matrices nor one of elements that is larger than the op's result, which then
+    chooses between maps (SKNet) or pixels, as attention does.
+    """
     work = {node.name: cost.macs(node, graph) for node in graph}
     total, users = sum(work.values()), graph.consumer_map()
     found = []
     for name in names:
         behind = _behind(name, users)
-        if not any(_is_product(graph, node) for node in behind.values()) and (
+        size = math.prod(graph[name].shape)
+        if not any(_is_product(graph, node, size) for node in behind.values()) and (
             sum(work[other] for other in behind) < SHARE * total
         ):
             found.append(name)
@@ -44,8 +50,10 @@ def _behind(name: str, users: dict[str, list[Node]]) -> dict[str, Node]:
     return found
 
 
-def _is_product(graph: Graph, node: Node) -> bool:
+def _is_product(graph: Graph, node: Node, size: int) -> bool:
     """Return whether an op multiplies two feature maps, as attention does."""
-    return node.kind in cost.PRODUCTS and all(
-        graph[source].kind != "const" for source in node.sources()
-    )
+    if node.kind not in (*cost.PRODUCTS, "mul") or any(
+        graph[source].kind == "const" for source in node.sources()
+    ):
+        return False
+    return node.kind != "mul" or math.prod(node.shape) > size

@@ -11,14 +11,12 @@ other before: ``c / sqrt(max(mean(c**2), floor))`` has the same direction. How e
 does not count, because the normalization behind takes it off again.
 """
 
-import math
-
 import numpy as np
 from onnx import helper, numpy_helper
 
 from opendpu.ir import Array, Graph, Node
 from opendpu.ops.foreign import LAYER_NORM, is_normalization, parsed
-from opendpu.quantize.transforms.parts import Parts
+from opendpu.quantize.transforms.parts import Parts, pixels
 from opendpu.quantize.transforms.rewrite import MAX_TERMS
 from opendpu.quantize.transforms.variance import NEGLIGIBLE, Rows, divided, floor_for
 
@@ -50,7 +48,7 @@ def layer_norm(parts: Parts, floor: float = 0.0) -> None:
     """Add the parts of a normalization, ``floor`` as :func:`floor_of` has it."""
     epsilon, scale, bias = _parameters(parts.node)
     *front, rows, count = parts.node.shape
-    shape = (1, math.prod(front), rows, count)
+    shape = (1, *pixels(front, rows), count)
     x = parts.reshaped("rows", parts.node.inputs["input"][0], shape)
     centred = _centred(parts, x) if _has_mean(parts.node) else x
     if floor:

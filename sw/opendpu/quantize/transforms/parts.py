@@ -2,7 +2,8 @@
 """Ops that stand for another one: the DPU has only these."""
 
 import dataclasses
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import onnx
@@ -12,6 +13,24 @@ from opendpu.ir import Array, Graph, Node
 from opendpu.ops.foreign import KIND, opset_of
 from opendpu.ops.onnx_builder import IR_VERSION, OPSET
 from opendpu.quantize.placement.groups import Demands
+
+SHORT = 16
+"""Rows of a map that are shorter are joined: what has a number a row is moved pixel by pixel."""
+LONG = 128
+"""Pixels of what they become, at most."""
+
+
+def pixels(front: Sequence[int], columns: int) -> tuple[int, int]:
+    """Return rows and columns of a map whose pixels are independent of each other.
+
+    ``front`` are the axes ahead of ``columns``; where these are few, each row takes several.
+    """
+    rows = math.prod(front)
+    together = [
+        count for count in range(2, LONG // columns + 1) if rows % count == 0
+    ] if columns < SHORT else []  # fmt: skip
+    count = max(together, default=1)
+    return rows // count, columns * count
 
 
 @dataclasses.dataclass

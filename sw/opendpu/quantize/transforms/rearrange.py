@@ -3,6 +3,8 @@
 
 Exporters write what moves patches, windows and heads in many steps, some of which leave channels
 elsewhere than in the last axis, or join axes that lie apart. Together they often move pixels only.
+A layer of one pixel that makes fewer channels goes ahead of a transpose of pixels, which then moves
+less, and may meet another one.
 """
 
 import dataclasses
@@ -11,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from opendpu.ir import Graph, Node
+from opendpu.ops.window import pixel_window
 
 Attributes = Mapping[str, Any]
 KINDS = ("reshape", "flatten", "squeeze", "transpose")
@@ -84,6 +87,9 @@ class _Chain:
 
 def rearrange(graph: Graph) -> None:
     """Replace chains that hold more than one transpose by one with at most one, in place."""
+    for node in list(graph):
+        if node.kind == "conv2d":
+            _ahead(graph, node)
     users = graph.consumer_map()
     for node in list(graph):
         if node.kind not in KINDS:
@@ -93,6 +99,26 @@ def rearrange(graph: Graph) -> None:
             _replace(graph, node)
     graph.sort()
     graph.prune()
+
+
+def _ahead(graph: Graph, node: Node) -> None:
+    """Let a layer of one pixel read what a transpose of pixels moves, and move its result."""
+    moved = graph[node.inputs["input"][0]]
+    if moved.kind != "transpose" or not graph.is_read_once(moved.name):
+        return
+    order = [int(axis) for axis in moved.attrs["order"]]
+    (source,) = moved.inputs["input"]
+    rank, shape = len(order), graph[source].shape
+    if (
+        (order[0], order[-1]) != (0, rank - 1) or node.shape[-1] > shape[-1]
+        or any(node.attrs[name] != pixel_window()[name] for name in ("kernel", "stride", "pad"))
+    ):  # fmt: skip
+        return
+    made = graph.unique(f"{node.name}_ahead")
+    inputs = {**node.inputs, "input": [source]}
+    kept = node.type.with_shape((*shape[:-1], node.shape[-1]))
+    graph.add(made, node.kind, kept, inputs, node.attrs, origin=node.origin)
+    node.kind, node.inputs, node.attrs = "transpose", {"input": [made]}, {"order": order}
 
 
 def _replace(graph: Graph, node: Node) -> None:

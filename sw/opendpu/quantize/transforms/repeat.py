@@ -3,7 +3,8 @@
 
 Attention with decomposed positions (ViTDet, SAM, MViTv2) adds to each query's scores
 ``[height, width]`` a number for each row and one for each column. Of four axes, with all places of
-the keys as channels, such an operand is a product with a constant matrix of zeros and ones.
+the keys as channels, such an operand is a product with a constant matrix of zeros and ones. What
+repeats for every pixel is an operand of one pixel where the axes behind are channels.
 """
 
 import math
@@ -26,8 +27,8 @@ def repeat(graph: Graph) -> None:
         if node.kind not in KINDS or len(node.shape) <= RANK or _is_joined(graph, node):
             continue
         split = _first_repeated(graph, node)
-        if split is not None:
-            _flatten(graph, node, split)
+        if split is not None or _repeats_pixels(graph, node):
+            _flatten(graph, node, RANK - 1 if split is None else split)
     graph.sort()
     graph.prune()
 
@@ -63,14 +64,29 @@ def _first_repeated(graph: Graph, node: Node) -> int | None:
     return min(apart) if math.prod(node.shape[min(apart) :]) <= WIDEST else None
 
 
+def _repeats_pixels(graph: Graph, node: Node) -> bool:
+    """Return whether operands repeat for all rows and columns of a map, whose channels are groups.
+
+    As where a number a channel chooses between maps (SKNet, ResNeSt).
+    """
+    shapes = [_padded(graph[name].shape, len(node.shape)) for name in node.inputs["input"]]
+    computed = all(graph[name].value is None for name in node.inputs["input"])
+    pixels, groups = node.shape[: RANK - 1], node.shape[RANK - 1 :]
+    return computed and node.shape[0] == 1 and node.shape in shapes and all(
+        shape[RANK - 1 :] == groups and shape[: RANK - 1] in (pixels, (1, 1, 1))
+        for shape in shapes
+    )  # fmt: skip
+
+
 def _flatten(graph: Graph, node: Node, split: int) -> None:
     """Make the axes from ``split`` on channels."""
     front = (1, node.shape[1], math.prod(node.shape[2:split]))
     behind = node.shape[split:]
     operands = []
     for name in node.inputs["input"]:
-        own = _padded(graph[name].shape, len(node.shape))[split:]
-        shape = (*front, math.prod(own))
+        padded = _padded(graph[name].shape, len(node.shape))
+        own = padded[split:]
+        shape = (1, padded[1], math.prod(padded[2:split]), math.prod(own))
         view = graph.add(
             graph.unique(f"{node.name}_operand"), "reshape", shape, {"input": [name]},
             {"shape": list(shape)}, origin=node.origin,

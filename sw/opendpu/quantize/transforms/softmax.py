@@ -17,7 +17,7 @@ from onnx import helper
 from opendpu.ir import Graph, Node
 from opendpu.quantize.transforms.computed_mask import FLOAT, ComputedMask, without_guard
 from opendpu.quantize.transforms.mask import HIDING, Mask, is_sound, mask_of
-from opendpu.quantize.transforms.parts import Parts
+from opendpu.quantize.transforms.parts import Parts, pixels
 from opendpu.quantize.transforms.rewrite import MAX_TERMS
 
 RATIO = 4
@@ -71,7 +71,8 @@ def softmax(parts: Parts, computed: ComputedMask | None = None, largest: float =
     mask = computed or mask_of(parts.graph, parts.node)
     source, order = parts.rows(int(parts.node.attrs["axis"]))
     *front, rows, count = (parts.node.shape[n] for n in order)
-    shape = (1, math.prod(front), rows, count)
+    size = pixels(front, rows) if mask is None else (math.prod(front), rows)
+    shape = (1, *size, count)
     if computed is not None:
         without_guard(parts.graph, parts.node)
     scores = parts.reshaped("scores", source if mask is None else mask.scores, shape)

@@ -5,13 +5,11 @@
 Rows whose lengths are far apart are brought nearer to each other first (:mod:`.layer_norm`).
 """
 
-import math
-
 import numpy as np
 from onnx import helper
 
 from opendpu.ir import Array, Graph, Node
-from opendpu.quantize.transforms.parts import Parts
+from opendpu.quantize.transforms.parts import Parts, pixels
 from opendpu.quantize.transforms.variance import Rows, divided, floor_for
 
 
@@ -44,7 +42,7 @@ def unit_vectors(parts: Parts, floor: float = 0.0) -> None:
     epsilon = _epsilon(parts.node)
     source, order = parts.rows(int(parts.node.attrs["axis"][0]))
     *front, rows, count = (parts.node.shape[n] for n in order)
-    x = parts.reshaped("rows", source, (1, math.prod(front), rows, count))
+    x = parts.reshaped("rows", source, (1, *pixels(front, rows), count))
     if floor:
         nodes = [helper.make_node("Max", ["x", "floor"], ["variance"])]
         x = divided(parts, "nearer", x, nodes, {"floor": floor}, Rows())

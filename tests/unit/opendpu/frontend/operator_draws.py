@@ -326,12 +326,20 @@ def _flatten(rng: Rng) -> Case:
 
 @draws("Expand")
 def _expand(rng: Rng) -> Case:
-    """What repeats stays ONNX; this does not."""
+    """All, none or some of a map's channels and pixels come several times."""
     shape = image(rng)
-    pool = helper.make_node("MaxPool", ["x"], ["m"], kernel_shape=[1, 1])
+    some = [axis for axis in range(len(shape)) if rng.integers(0, 2)]
+    pool = node("ReduceMax", axes=some or [0], keepdims=1)
+    pool.output[0] = "m"
     front = [1] * int(rng.integers(0, 2))
     target = np.array([*front, *(shape if rng.integers(0, 2) else (1,) * len(shape))])
     return Case([pool, node("Expand", "m", "s")], shape, {"s": target})
+
+
+@draws("Tile")
+def _tile(rng: Rng) -> Case:
+    shape = any_shape(rng)
+    return Case([node("Tile", "x", "n")], shape, {"n": rng.integers(1, 4, len(shape))})
 
 
 @draws("Squeeze", "Unsqueeze")

@@ -589,7 +589,7 @@ def test_other_gathers_stay_onnx(save, agrees, index):
     ("shape", "kept"), [([1, 6, 4, 4], False), ([1, 1, 1, 6, 1, 1], False), ([1, 6, 4, 4], True)]
 )
 def test_expand_that_repeats_nothing_is_a_view(save, agrees, shape, kept):
-    """As JAX writes it in front of most of what it broadcasts; what repeats stays ONNX."""
+    """As JAX writes it in front of most of what it broadcasts; what repeats becomes copies."""
     before = [node("Conv", ["x", "w"], ["c"])]
     before += [node("GlobalAveragePool", ["c"], ["g"])] if kept or len(shape) > 4 else []
     source = before[-1].output[0]
@@ -597,7 +597,77 @@ def test_expand_that_repeats_nothing_is_a_view(save, agrees, shape, kept):
         [*before, node("Expand", [source, "s"], ["y"])], {"x": [1, 4, 4, 4]}, {"y": None},
         {"w": random(6, 4, 1, 1), "s": np.array(shape)},
     )  # fmt: skip
-    assert ("onnx" in kinds(agrees(path))) == kept
+    found = kinds(agrees(path))
+    assert ("concat" in found) == kept
+    assert "onnx" not in found
+
+
+@pytest.mark.parametrize(
+    ("op_type", "numbers", "copied"),
+    [
+        ("Expand", [5, 3, 4, 7], True), ("Expand", [17, 1, 1, 1], False),
+        ("Tile", [3, 2, 1, 1], True), ("Tile", [1, 1, 1, 1], True), ("Tile", [1, 1, 1, 17], False),
+    ],
+)  # fmt: skip
+def test_what_repeats_is_copies_or_stays_onnx(save, agrees, op_type, numbers, copied):
+    path = save(
+        [node("Relu", ["x"], ["r"]), node(op_type, ["r", "n"], ["y"])],
+        {"x": [1, 3, 4, 1] if op_type == "Expand" else X}, {"y": None}, {"n": np.array(numbers)},
+    )  # fmt: skip
+    assert ("onnx" not in kinds(agrees(path))) == copied
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "layer"),
+    [
+        ([1, 5, 4, 6], (1, 1, 6, 3), True), ([1, 5, 6], (1, 6, 3), True), ([1, 5, 6], (6,), True),
+        ([1, 6], (6,), True), ([5, 6], (1, 6, 3), False), ([1, 2, 5, 6], (1, 2, 6, 3), False),
+    ],
+)  # fmt: skip
+def test_one_constant_matrix_for_all_samples_is_a_layer(save, agrees, left, right, layer):
+    """Else a matrix of each batch is a product of its own, of four rows where boxes have sides."""
+    path = save(
+        [node("Relu", ["x"], ["r"]), node("MatMul", ["r", "w"], ["y"])], {"x": left}, {"y": None},
+        {"w": random(*right)},
+    )  # fmt: skip
+    assert ("matmul" not in kinds(agrees(path))) == layer
+
+
+def test_one_number_for_all_tokens_moves_no_axis(save, agrees):
+    """Written with an axis of one number a token, as a softmax of single scores folds to."""
+    path = save(
+        [node("MatMul", ["x", "w"], ["m"]), node("Mul", ["m", "c"], ["y"])], {"x": [1, 7, 4]},
+        {"y": None}, {"w": random(4, 6), "c": np.full((1, 7, 1), 0.5, np.float32)},
+    )  # fmt: skip
+    assert "transpose" not in kinds(agrees(path))
+
+
+@pytest.mark.parametrize("shape", [[1, 7, 1], [1, 1, 4]])
+def test_softmax_of_single_scores_is_one(save, agrees, shape):
+    path = save(
+        [node("Relu", ["x"], ["r"]), node("Softmax", ["r"], ["s"], axis=shape.index(1, 1)),
+         node("Add", ["s", "r"], ["y"])],
+        {"x": shape}, {"y": None}, {},
+    )  # fmt: skip
+    assert "softmax" not in kinds(agrees(path))
+
+
+def test_a_sum_of_two_that_repeat_keeps_the_order_of_axes(save, agrees):
+    """SAM's decomposed positions, a number for each row and each column of the keys."""
+    rows = [node("Transpose", ["x"], ["a"], perm=[2, 0, 1, 3]), node("MatMul", ["a", "w"], ["b"]),
+            node("Transpose", ["b"], ["c"], perm=[1, 2, 0, 3]),
+            node("Unsqueeze", ["c", "four"], ["d"])]  # fmt: skip
+    columns = [node("Transpose", ["x"], ["e"], perm=[1, 0, 2, 3]),
+               node("MatMul", ["e", "w"], ["f"]),
+               node("Transpose", ["f"], ["g"], perm=[1, 0, 2, 3]),
+               node("Unsqueeze", ["g", "three"], ["h"])]  # fmt: skip
+    path = save(
+        [*rows, *columns, node("Add", ["d", "h"], ["y"])], {"x": [2, 3, 4, 8]}, {"y": None},
+        {"w": random(8, 5), "four": np.array([4]), "three": np.array([3])},
+    )  # fmt: skip
+    graph = agrees(path)
+    (total,) = (made for made in graph if made.kind == "add")
+    assert total.shape == (2, 3, 4, 5, 5)
 
 
 def test_square(save, agrees):

@@ -10,6 +10,7 @@ from opendpu.ir import FloatGraph, Graph
 from opendpu.ops.batching import mixes_samples
 from opendpu.ops.foreign import KIND
 from opendpu.ops.session import Session
+from opendpu.ops.window import pixel_window
 from opendpu.quantize.transforms.inner_batch import lift
 from opendpu.quantize.transforms.rearrange import rearrange
 
@@ -61,6 +62,21 @@ def test_patches_as_torch_writes_them_move_pixels_only() -> None:
     (moved,) = (node for node in graph if node.kind == "transpose")
     assert graph[moved.sources()[0]].shape == (1, 4, 2, 6, 2, 6)
     assert moved.attrs["order"] == [0, 2, 4, 1, 3, 5]
+
+
+@pytest.mark.parametrize(("outputs", "moved"), [(1, 0), (6, 0), (9, 2)])
+def test_a_layer_of_one_pixel_goes_ahead_where_that_moves_less(outputs: int, moved: int) -> None:
+    """Sides of boxes as means of distributions, which a head moves before and after."""
+    graph = graph_of(("transpose", (0, 2, 1, 3)))
+    weights = np.random.default_rng(3).standard_normal((outputs, 1, 1, 6)).astype(np.float32)
+    given = {"input": ["s0"], "weights": [graph.add_const("w", weights).name]}
+    graph.add("c", "conv2d", (1, 12, 8, outputs), given, pixel_window())
+    graph.add("y", "transpose", (1, 8, 12, outputs), {"input": ["c"]}, {"order": [0, 2, 1, 3]})
+    graph.outputs = ["y"]
+    wanted = results(graph)
+    rearrange(graph)
+    assert kinds(graph).count("transpose") == moved
+    np.testing.assert_allclose(results(graph), wanted, rtol=1e-5, atol=1e-5)
 
 
 def test_what_is_undone_is_nothing() -> None:

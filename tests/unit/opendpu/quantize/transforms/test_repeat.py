@@ -86,3 +86,26 @@ def test_one_part_of_the_dpu(rng: np.random.Generator) -> None:
     config = QuantizeConfig(target=Target.from_name("B512+table"))
     compiled = compile_graph(quantize(network(), {"x": values}, config), target="B512+table")
     assert [part.device for part in compiled.report.subgraphs] == ["USER", "DPU"]
+
+
+@pytest.mark.parametrize("kind", ["add", "mul"])
+def test_what_repeats_for_every_pixel_is_one_pixel(rng: np.random.Generator, kind: str) -> None:
+    """A number a channel for each of two maps, SKNet's choice between kernels."""
+    size, whole = (1, 4, 5, 16), (1, 4, 5, 2, 8)
+    graph = FloatGraph("maps")
+    graph.add("x", "data", size)
+    maps = reshaped(graph, "maps", product(graph, "m", "x", 16), whole)
+    window = {"kernel": [5, 4], "stride": [5, 4], "pad": [0] * 4, "pad_mode": "FLOOR"}
+    mean = graph.add("mean", "avgpool2d", (1, 1, 1, 16), {"input": ["x"]}, window).name
+    chosen = reshaped(graph, "chosen", product(graph, "c", mean, 16), (1, 1, 1, 2, 8))
+    both = graph.add("both", kind, whole, {"input": [maps, chosen]}).name
+    graph.outputs = [product(graph, "y", reshaped(graph, "flat", both, size), 4)]
+    values = rng.standard_normal((4, *size[1:])).astype(np.float32)
+    wanted = computed(graph, values)
+    rewritten = graph.copy()
+    repeat(rewritten)
+    assert {node.shape for node in rewritten if node.kind == kind} == {size}
+    np.testing.assert_allclose(computed(rewritten, values), wanted, rtol=1e-4, atol=1e-4)
+    config = QuantizeConfig(target=Target.from_name("B512+table"))
+    compiled = compile_graph(quantize(graph, {"x": values}, config), target="B512+table")
+    assert [part.device for part in compiled.report.subgraphs] == ["USER", "DPU"]

@@ -259,6 +259,37 @@ def test_distributions_of_boxes_stay_in_float(behind: int, replaced: list[str]) 
         assert "belongs to the head" in graph["op"].reason
 
 
+@pytest.mark.parametrize(
+    ("shape", "wide"), [((1, 60, 4, 16), 120), ((1, 7, 4, 16), 28), ((1, 3, 20, 16), 20)]
+)
+def test_short_rows_of_a_map_are_joined(shape: tuple[int, ...], wide: int) -> None:
+    """Four sides of each box: what has one number a distribution is moved pixel by pixel."""
+    graph = FloatGraph("sides")
+    graph.add("x", "data", shape)
+    graph.add("op", "softmax", shape, {"input": [conv(graph, "scores", "x", 16)]}, {"axis": 3})
+    graph.outputs = [conv(graph, "y", "op", 600)]
+    values = np.random.default_rng(2).standard_normal((2, *shape[1:])).astype(np.float32)
+    wanted = Session(graph, batched=True).run({"x": values})["y"]
+    assert _tabulate(graph, calibration_samples(graph, {"x": values}), TABLES)[0] == ["op"]
+    assert graph["op_max"].shape[2] == wide
+    found = Session(graph, batched=True).run({"x": values})["y"]
+    np.testing.assert_allclose(found, wanted, atol=0.02 * np.abs(wanted).max())
+
+
+def test_what_chooses_between_channels_is_no_head() -> None:
+    """SKNet's last choice between kernels: a mean and a small layer are behind it."""
+    graph = FloatGraph("choice")
+    graph.add("x", "data", (1, 2, 12, 64))
+    maps = conv(graph, "maps", conv(graph, "wide", "x", 512), 16)
+    window = {"kernel": [12, 2], "stride": [12, 2], "pad": [0] * 4, "pad_mode": "FLOOR"}
+    mean = graph.add("mean", "avgpool2d", (1, 1, 1, 16), {"input": [maps]}, window).name
+    graph.add("op", "softmax", (1, 1, 1, 16), {"input": [conv(graph, "scores", mean, 16)]},
+              {"axis": 3})  # fmt: skip
+    chosen = graph.add("chosen", "mul", (1, 2, 12, 16), {"input": [maps, "op"]}).name
+    graph.outputs = [conv(graph, "sides", chosen, 1)]
+    assert tabulate(graph, TABLES)[0] == ["op"]
+
+
 def test_rows_without_a_score_stay_in_float() -> None:
     hidden = CAUSAL.copy()
     hidden[5] = True
