@@ -144,6 +144,8 @@ class Folder:
         height, width, count = self.shape
         try:
             with Image.open(file) as opened:
+                if opened.mode == "F":
+                    raise ValueError("pixels are floating-point numbers; give an .npz file")
                 image = _in_bytes(opened).convert(_MODES[count])
         except (OSError, ValueError, Image.DecompressionBombError) as error:
             raise TensorError(f"{file} cannot be read as an image: {error}") from None

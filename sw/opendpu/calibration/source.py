@@ -83,7 +83,16 @@ def _arrays(path: str | os.PathLike[str]) -> Mapping[str, Stored]:
         inputs.refuse_device(path)
         return npz_arrays(path)
     except (OSError, ValueError, EOFError, zipfile.BadZipFile):
+        pass
+    try:
         return feeds.read(path)  # an .npy file, or one with a message of its own
+    except TensorError:
+        if pathlib.Path(path).suffix.lower() in (".npz", ".npy", ""):
+            raise
+        raise TensorError(
+            f"{os.fspath(path)} is no calibration data, which is an .npz or .npy file, a folder of "
+            f"images, or an image ({', '.join(sorted(SUFFIXES))})"
+        ) from None
 
 
 def _has_images(path: pathlib.Path) -> bool:

@@ -21,7 +21,8 @@ def summary(found: QuantizedModel) -> str:
     lines = []
     if report.samples:
         lines.append(
-            f"quantized with {report.samples} samples, {len(report.floating)} ops stay in float"
+            f"quantized with {report.samples} sample{'s' * (report.samples != 1)}, "
+            f"{len(report.floating)} ops stay in float"
         )
     if report.obstacles:
         lines.append(f"deployable: no, because {'; '.join(report.obstacles)}")

@@ -18,6 +18,9 @@ SAMPLES = 8
 PART = 1 << 16
 """Values whose squares are added at a time."""
 
+FEWEST_SQUARES = 1e-30
+"""Sum of squares up to which float32 may have lost most of it: to zero, or to few bits."""
+
 MUCH_WEIGHTS = 1 << 26
 """Bytes of constants beyond which networks are computed one after the other."""
 
@@ -104,13 +107,13 @@ class Energies:
 def energy(array: Array) -> float:
     """Return the sum of squares: pairwise in float32 part by part, then in float64.
 
-    All in float64 where float32 does not hold the squares.
+    All in float64 where float32 does not hold the squares, neither the largest nor any at all.
     """
     flat = np.ravel(array, order="K")
     parts = [flat[i : i + PART] for i in range(0, flat.size, PART)]
     with np.errstate(over="ignore"):
         found = sum(float(np.square(part).sum()) for part in parts)
-    if math.isfinite(found):
+    if math.isfinite(found) and found > FEWEST_SQUARES:
         return found
     return sum(float(np.square(part, dtype=np.float64).sum()) for part in parts)
 

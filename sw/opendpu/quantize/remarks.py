@@ -25,8 +25,12 @@ MUCH_SATURATION = 0.01
 FAR_OUT = 64.0
 """Values of an input that are so many times as large as 99.9 % of them look like mistakes."""
 
-CHANNEL_SAMPLES = 16
-"""Samples that tell which channels of an input are small."""
+FEW_SAMPLES = 16
+"""Samples that tell which channels of an input are small, and how large its values mostly are where
+a histogram is too coarse for that."""
+
+USUAL = 0.999
+"""Part of an input's values that tells how large they mostly are."""
 
 MANY_STEPS = 16
 """Steps that other channels take, where small ones are called lost."""
@@ -62,7 +66,7 @@ def remark(
         )
     for name in groups.names:
         if graph[name].kind == "data":
-            _remark_far_out(report, name, observed.histograms[name])
+            _remark_far_out(report, name, observed.histograms[name], samples)
 
 
 def _remark_vanished(report: Report) -> None:
@@ -87,7 +91,7 @@ def _remark_channels(report: Report, samples: Samples) -> None:
     for tensor in report.tensors:
         if tensor.role != "input" or len(tensor.scale) != 1:
             continue
-        some = np.abs(samples.stacked(0, min(samples.count, CHANNEL_SAMPLES))[tensor.name])
+        some = np.abs(samples.stacked(0, min(samples.count, FEW_SAMPLES))[tensor.name])
         reach = some.reshape(-1, some.shape[-1]).max(axis=0)
         lost = np.flatnonzero((reach > 0) & (reach < 2 * tensor.scale[0]))
         if lost.size and reach.max() > MANY_STEPS * tensor.scale[0]:
@@ -100,13 +104,16 @@ def _remark_channels(report: Report, samples: Samples) -> None:
             )
 
 
-def _remark_far_out(report: Report, name: str, seen: Histogram) -> None:
+def _remark_far_out(report: Report, name: str, seen: Histogram, samples: Samples) -> None:
     middles, counts = seen.values()
     order = np.argsort(np.abs(middles), kind="stable")
     passed = np.cumsum(counts[order])
     if not passed.size:
         return
-    usual = abs(float(middles[order[np.searchsorted(passed, 0.999 * passed[-1])]]))
+    usual = abs(float(middles[order[np.searchsorted(passed, USUAL * passed[-1])]]))
+    if not usual:
+        some = samples.stacked(0, min(samples.count, FEW_SAMPLES))[name]
+        usual = float(np.quantile(np.abs(some), USUAL, method="lower"))
     if usual > 0 and seen.largest > FAR_OUT * usual:
         report.note(
             f"calibration data of {name!r} reaches {seen.largest:g}, but 99.9 % of it stays within "

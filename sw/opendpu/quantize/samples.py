@@ -22,6 +22,8 @@ WIDE = 128.0
 HUGE = GRID.limits[1] * 2.0 ** -FIX_POINTS[0]
 """The largest magnitude that has a fix point."""
 
+TINY = 2.0 ** -(FIX_POINTS[-1] + 1)
+"""Magnitudes below this are zero at every fix point."""
 
 PART_BYTES = 1 << 24
 """Size of the parts in which data is checked."""
@@ -176,7 +178,11 @@ def _checked(name: str, array: Stored) -> tuple[float, float]:
             continue
         least, most = float(part.min()), float(part.max())
         if not math.isfinite(least) or not math.isfinite(most):
-            raise TensorError(f"calibration data of {name!r} is not finite everywhere")
+            entry = start + int(np.argmin(np.isfinite(part).reshape(len(part), -1).all(axis=1)))
+            raise TensorError(
+                f"calibration data of {name!r} is not finite everywhere; entry {entry} is the "
+                "first that is not"
+            )
         low, high = min(low, least), max(high, most)
     largest = max(-low, high, 0.0)
     if array.dtype.kind == "f" and largest > HUGE:
@@ -211,6 +217,11 @@ def suspicions(samples: Samples) -> list[str]:
             continue
         if low == high == 0:
             found.append(f"calibration data of {name!r} is zero everywhere")
+        elif max(-low, high) < TINY:
+            found.append(
+                f"calibration data of {name!r} has magnitudes up to {max(-low, high):g}, which 8 "
+                "bits do not tell from zero"
+            )
         elif low == high:
             found.append(f"calibration data of {name!r} is {low:g} everywhere")
         elif low >= 0 and WIDE <= high <= 255:

@@ -113,6 +113,9 @@ def test_images_that_do_not_fit_are_refused(folder, tmp_path):
     (folder / "a.png").write_bytes(b"\x89PNG broken")
     with pytest.raises(TensorError, match=r"a\.png cannot be read as an image"):
         list(Folder.of(folder, graph(1, 6, 8, 3)))
+    Image.fromarray(np.full((6, 8), 0.5, np.float32)).save(folder / "a.tif")
+    with pytest.raises(TensorError, match=r"a\.tif cannot be .* floating-point .* \.npz file"):
+        Folder.of(folder / "a.tif", graph(1, 6, 8, 3)).first()
     empty = tmp_path / "empty"
     empty.mkdir()
     with pytest.raises(TensorError, match="empty holds no images"):
@@ -138,6 +141,9 @@ def test_files_of_arrays(tmp_path):
         read_calibration(tmp_path / "a.npz", graph(1, 4), Preprocessing(mean=(1.0,)))
     with pytest.raises(TensorError, match="there is no such calibration data"):
         read_calibration(tmp_path / "b.npz", graph(1, 4))
+    (tmp_path / "a.csv").write_text("1,2,3,4")
+    with pytest.raises(TensorError, match=r"a\.csv is no calibration data, .* \.npz or \.npy"):
+        read_calibration(tmp_path / "a.csv", graph(1, 4))
     two = graph(1, 4)
     two.add("z", "data", (1, 4))
     assert list(read_calibration(tmp_path / "other.npz", two)) == ["images"], "refused later"

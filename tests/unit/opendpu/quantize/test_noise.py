@@ -46,6 +46,12 @@ def test_several_graphs_at_once_are_each_by_itself():
             assert ratio == pytest.approx(alone[name], rel=1e-6)
 
 
+def test_tiny_values_have_signal_and_noise():
+    made = Energies([("a", "b")])
+    made.add({"a": np.full((1, 4), 1e-25, np.float32)}, {"b": np.zeros((1, 4), np.float32)})
+    assert made.ratios() == {"a": 0.0}
+
+
 def test_shapes_that_differ_are_left_out():
     energies = Energies([("a", "b"), ("c", "d")])
     one, two = np.ones((2, 3), np.float32), np.full((2, 3), 1.1, np.float32)

@@ -37,6 +37,11 @@ def test_data_without_suspicion():
         (np.zeros((16, 8, 8, 4)), "calibration data of 'x' is zero everywhere"),
         (np.full((16, 8, 8, 4), -0.5), "calibration data of 'x' is -0.5 everywhere"),
         (
+            np.full((16, 8, 8, 4), -1e-30),
+            "calibration data of 'x' has magnitudes up to 1e-30, which 8 bits do not tell from "
+            "zero",
+        ),
+        (
             np.random.default_rng(0).integers(0, 256, (16, 8, 8, 4)),
             "calibration data of 'x' is in 0..255: is that what the float model takes, or 0..1, or "
             "mean and deviation removed?",

@@ -110,7 +110,7 @@ def test_values_that_are_not_finite_in_any_part(monkeypatch):
     monkeypatch.setattr("opendpu.quantize.samples.PART_BYTES", 4096)
     data = samples(64)["x"]
     data[50, 3, 3, 3] = np.inf
-    with pytest.raises(TensorError, match="calibration data of 'x' is not finite everywhere"):
+    with pytest.raises(TensorError, match="'x' is not finite everywhere; entry 50 is the first"):
         calibration_samples(net(), iter([{"x": data}]))
 
 
