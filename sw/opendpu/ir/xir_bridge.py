@@ -105,9 +105,9 @@ def add_op(graph: Graph, op: xir.Op, name_of: Callable[[xir.Op], str] = xir.Op.g
 def _sizes(op: xir.Op, inputs: dict[str, list[str]]) -> dict[str, Any]:
     """Return as attributes what an op has as constant input, which is left out of ``inputs``."""
     dims = op.get_output_tensor().dims
-    if op.get_type() == "reshape" and inputs.pop("shape", None):
+    if op.get_type() == "reshape" and inputs.pop("shape", []):
         return {"shape": list(dims)}
-    if op.get_type() == "resize" and inputs.pop("size", None):
+    if op.get_type() == "resize" and inputs.pop("size", []):
         given = op.get_input_tensor("input").dims
         pairs = zip(dims[1:-1], given[1:-1], strict=True)
         return {"scale": [size / before for size, before in pairs][::-1]}

@@ -60,7 +60,6 @@ class Node(Protocol):
         """Return one tensor of an argument."""
         ...
 
-
     def get_input_op(self, name: str, idx: int = 0) -> "Node":
         """Return the op that makes one tensor of an argument."""
         ...
