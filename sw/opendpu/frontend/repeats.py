@@ -74,17 +74,23 @@ def resized(
 def _repeat(
     view: onnx.NodeProto, links: DefUse, shape_of: Callable[[str], Shape | None]
 ) -> _Repeat | None:
-    """Return what a view, a tile of its axes of 1 and a reshape repeat."""
-    if view.op_type not in VIEWS:
-        return None
-    for tiles in TILES:
-        tile = links.only_reader(view.output[0], tiles)
-        back = links.only_reader(tile.output[0], "Reshape") if tile is not None else None
-        if tile is not None and back is not None:
-            names = (view.input[0], view.output[0], tile.output[0], back.output[0])
-            factors = _factors(*(shape_of(name) for name in names))
-            return None if factors is None else _Repeat(factors, [view, tile, back])
-    return None
+    """Return what views, a tile of their axes of 1 and a reshape repeat."""
+    nodes: list[onnx.NodeProto] = []
+    for kinds in (VIEWS, VIEWS, TILES, ("Reshape",)):
+        start = [view] if not nodes else _only(links, nodes[-1].output[0], kinds)
+        if start and start[0].op_type in kinds:
+            nodes += start
+        elif kinds is not VIEWS or not nodes:  # the second view may be missing
+            return None
+    names = (view.input[0], *(node.output[0] for node in nodes[-3:]))
+    factors = _factors(*(shape_of(name) for name in names))
+    return None if factors is None else _Repeat(factors, nodes)
+
+
+def _only(links: DefUse, name: str, kinds: Sequence[str]) -> list[onnx.NodeProto]:
+    """Return what alone reads a tensor, if it is one of some operators."""
+    found = (links.only_reader(name, kind) for kind in kinds)
+    return [node for node in found if node is not None]
 
 
 def _factors(

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from onnx_text import compare, parse
 
-CONSTANTS = """int64[1] two = {2}, int64[1] three = {3},
+CONSTANTS = """int64[1] two = {2}, int64[1] three = {3}, int64[1] four = {4},
   int64[5] rows = {1, 1, 2, 1, 1}, int64[5] columns = {1, 1, 1, 3, 1},
   int64[4] tall = {1, 8, 3, 2}, int64[4] large = {1, 8, 9, 2},
   int64[6] apart = {1, 4, 1, 3, 1, 2}, int64[6] both = {1, 1, 2, 1, 3, 1},
@@ -33,6 +33,8 @@ def resizes(graph) -> list[list[float]]:
         f"{ROWS} {COLUMNS}".replace("Unsqueeze (x, two)", "Reshape (x, first)"),
         "a = Reshape (x, apart)  b = Tile (a, both)  y = Reshape (b, large)",
         "a = Reshape (x, apart)  b = Expand (a, grown)  y = Reshape (b, large)",
+        "u = Unsqueeze (x, two)  a = Unsqueeze (u, four)  b = Expand (a, grown) "
+        "y = Reshape (b, large)",
     ],
 )
 def test_rows_and_columns_with_channels_last(body, rng):
