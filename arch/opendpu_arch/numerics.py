@@ -392,7 +392,8 @@ def quantize(
     scaled = np.ldexp(
         np.nan_to_num(np.asarray(x, np.float64), posinf=np.inf, neginf=-np.inf), fix_point
     )
-    return np.clip(round_float(scaled, round_mode), low, high).astype(np.int64)
+    near = np.clip(scaled, low - 1, high + 1)  # infinities have no part behind the point
+    return np.clip(round_float(near, round_mode), low, high).astype(np.int64)
 
 
 def dequantize(q: IntArray, fix_point: int) -> npt.NDArray[np.float32]:

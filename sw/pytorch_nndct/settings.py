@@ -84,8 +84,9 @@ def with_switches(config: QuantizeConfig, said: Collection[str] = ()) -> Quantiz
         value = corrects if value is None and key not in said else value
         if value is not None:
             found[field] = bool(value)
-    if (relu := chosen("convert_relu6_to_relu", "convert_relu6_to_relu")) is not None:
-        found["relu6_to_relu"] = bool(relu)
+    for field, name in (("relu6_to_relu", "convert_relu6_to_relu"), ("join_outputs",) * 2):
+        if (value := chosen(name, name)) is not None:
+            found[field] = bool(value)
     hard = [chosen(name, "convert_silu_to_hswish")
             for name in ("convert_silu_to_hswish", "convert_sigmoid_to_hsigmoid")]  # fmt: skip
     if any(value is not None for value in hard):

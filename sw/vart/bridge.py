@@ -212,8 +212,13 @@ class BridgedRunner:
     def wait(self, job: int, timeout: int) -> int:
         """Wait for a job, or for the oldest if the number is negative; return 0.
 
+        Programs for boards that keep no number give 0, which is no job's: all are waited for.
         ``timeout`` is in milliseconds, none if it is not positive: AMD's runners know none.
         """
+        if job == 0:
+            for each in list(self._pending):
+                self.wait(each, timeout)
+            return 0
         if job < 0:
             if not self._pending:
                 raise DPUError("no job is waited for: none was started, or all were")

@@ -11,6 +11,7 @@ from opendpu_arch.errors import GraphError
 from xir import oplib
 from xir.arguments import expect, expect_mapping, expect_name
 from xir.datatype import DataType
+from xir.members import Members
 from xir.op import GraphBase, Op, Tensor
 from xir.oplib import OpDef
 from xir.subgraph import Subgraph
@@ -132,25 +133,25 @@ class OpGraph(GraphBase):
         """Return the op called ``name``, or nothing."""
         return self._ops.get(name)
 
-    def get_ops(self) -> list[Op]:
+    def get_ops(self) -> Members[Op]:
         """Return every op, in the order they were added."""
-        return list(self._ops.values())
+        return Members(self._ops.values())
 
     def get_op_num(self) -> int:
         """Return the number of ops."""
         return len(self._ops)
 
-    def get_head_ops(self) -> list[Op]:
+    def get_head_ops(self) -> Members[Op]:
         """Return the ops without inputs."""
-        return [op for op in self._ops.values() if not op.get_input_num()]
+        return Members(op for op in self._ops.values() if not op.get_input_num())
 
-    def get_tail_ops(self) -> list[Op]:
+    def get_tail_ops(self) -> Members[Op]:
         """Return the ops whose result nobody uses."""
-        return [op for op in self._ops.values() if not op.get_fanout_num()]
+        return Members(op for op in self._ops.values() if not op.get_fanout_num())
 
-    def get_tensors(self) -> list[Tensor]:
+    def get_tensors(self) -> Members[Tensor]:
         """Return the result of every op."""
-        return [op.get_output_tensor() for op in self._ops.values()]
+        return Members(op.get_output_tensor() for op in self._ops.values())
 
     def get_tensor(self, name: str) -> Tensor | None:
         """Return the tensor called ``name``, or nothing."""

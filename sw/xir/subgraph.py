@@ -10,6 +10,7 @@ from opendpu_arch.errors import GraphError
 from xir import dot
 from xir.arguments import expect, expect_name
 from xir.attrs import Attrs
+from xir.members import Members
 from xir.op import GraphBase, Op, Tensor
 from xir.template import GraphTemplate, OpTemplate
 from xir.topology import toposort
@@ -79,11 +80,11 @@ class Subgraph(Attrs):
 
     # Ops.
 
-    def get_ops(self) -> list[Op]:
+    def get_ops(self) -> Members[Op]:
         """Return the ops below this node."""
         if self.is_leaf:
-            return list(self._ops)
-        return [op for child in self._children for op in child.get_ops()]
+            return Members(self._ops)
+        return Members(op for child in self._children for op in child.get_ops())
 
     def get_op_num(self) -> int:
         """Return the number of ops."""
@@ -113,21 +114,21 @@ class Subgraph(Attrs):
         name = tensor if isinstance(tensor, str) else expect(tensor, Tensor, "tensor").name
         return next((o for o in self.get_ops() if o.get_output_tensor().name == name), None)
 
-    def get_input_tensors(self) -> list[Tensor]:
+    def get_input_tensors(self) -> Members[Tensor]:
         """Return the tensors that come from outside, in the order they are first used."""
         inside = set(self.get_ops())
         used = (op for own in self.toposort() for op in own.get_input_ops_list())
         outside = dict.fromkeys(op for op in used if op not in inside)
-        return [op.get_output_tensor() for op in outside]
+        return Members(op.get_output_tensor() for op in outside)
 
-    def get_output_tensors(self) -> list[Tensor]:
+    def get_output_tensors(self) -> Members[Tensor]:
         """Return the tensors that are used outside, or by nobody."""
         inside = set(self.get_ops())
-        return [
+        return Members(
             op.get_output_tensor()
             for op in self.toposort()
             if not op.get_fanout_num() or any(user not in inside for user in op.get_fanout_ops())
-        ]
+        )
 
     def get_sorted_input_tensors(self) -> list[Tensor]:
         """Return the input tensors by name."""
@@ -143,12 +144,12 @@ class Subgraph(Attrs):
         """Return the number of children."""
         return len(self._children)
 
-    def get_children(self) -> list["Subgraph"]:
+    def get_children(self) -> Members["Subgraph"]:
         """Return the children."""
-        return list(self._children)
+        return Members(self._children)
 
     @property
-    def children(self) -> list["Subgraph"]:
+    def children(self) -> Members["Subgraph"]:
         """The children, as Vitis AI 1.2 named them."""
         return self.get_children()
 

@@ -315,6 +315,12 @@ def test_settings_and_times(tmp_path):
     assert (done.stdout, done.stderr) == ("4|0.5|two words|1|20", "")
     done = run(program, "threads")
     assert done.stdout == f"failed 3 {sum(range(1, 101)) + 7} 1 a thread pool needs a thread"
+    done = run(program, "places")
+    assert done.stdout == "111 17 19|9+3 16+4 32+4 40+4 48+4 "
+    assert run(program, "shared").stdout == "1345"
+    done = run(program, "steps", SLEEP_MS="20")
+    assert re.fullmatch(r"FPS= \S+ number_of_frames= \d+ time= 0.0\d+ seconds\.\n", done.stdout)
+    assert run(program, "steps", "3", check=False).stdout == "step 1"
     done = run(
         program, SAMPLE_LOOPS="-2", SAMPLE_SCALE="1e3", SAMPLE_FOLDER="", SAMPLE_SIZES="7",
         DEEPHI_PROFILING="1",

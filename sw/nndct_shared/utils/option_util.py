@@ -3,13 +3,13 @@
 
 ``python quantize.py --nndct_convert_silu_to_hswish --nndct_equalization=False`` and
 ``set_option_value("nndct_equalization", False)`` say the same. Which of them change something here
-is in :mod:`nndct_shared.utils.option_list`.
+is in :mod:`nndct_shared.utils.switches`.
 """
 
 from collections.abc import Sequence
 from typing import Any
 
-from nndct_shared.utils.option_list import KNOWN, PREFIX, Known
+from nndct_shared.utils.switches import KNOWN, PREFIX, Known
 from opendpu_arch.errors import UnsupportedError
 
 TRUTH = {"True": True, "False": False}
@@ -41,7 +41,7 @@ def take_options(arguments: Sequence[str]) -> list[str]:
     """Set the switches that a command line has, and return the rest of it.
 
     ``--nndct_NAME``, ``--nndct_NAME VALUE`` and ``--nndct_NAME=VALUE``, of
-    :data:`~nndct_shared.utils.option_list.KNOWN` names: others are the script's own.
+    :data:`~nndct_shared.utils.switches.KNOWN` names: others are the script's own.
 
     Raises
     ------

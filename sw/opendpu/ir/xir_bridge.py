@@ -98,7 +98,20 @@ def add_op(graph: Graph, op: xir.Op, name_of: Callable[[xir.Op], str] = xir.Op.g
         made = made.with_quantization(_quantization(op, attrs))
     attrs = {k: v for k, v in attrs.items() if k not in _TYPED or op.get_type() == "reshape"}
     inputs = {arg: [name_of(i) for i in ops] for arg, ops in op.get_input_ops().items() if ops}
+    attrs |= _sizes(op, inputs)
     return graph.add(name_of(op), op.get_type(), made, inputs, attrs, value, origin=origin)
+
+
+def _sizes(op: xir.Op, inputs: dict[str, list[str]]) -> dict[str, Any]:
+    """Return as attributes what an op has as constant input, which is left out of ``inputs``."""
+    dims = op.get_output_tensor().dims
+    if op.get_type() == "reshape" and inputs.pop("shape", []):
+        return {"shape": list(dims)}
+    if op.get_type() == "resize" and inputs.pop("size", []):
+        given = op.get_input_tensor("input").dims
+        pairs = zip(dims[1:-1], given[1:-1], strict=True)
+        return {"scale": [size / before for size, before in pairs][::-1]}
+    return {}
 
 
 def fix_attributes(node: Node) -> dict[str, Any]:

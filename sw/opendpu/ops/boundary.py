@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Inputs, constants, and the borders between real numbers and integers."""
 
+import numpy as np
 from onnx import TensorProto, helper
 
 from opendpu.ir import Node
@@ -43,7 +44,8 @@ def _fix(builder: OnnxBuilder, node: Node) -> None:
 def _float2fix(builder: OnnxBuilder, node: Node) -> None:
     value, first = _source(builder, node)
     integers = emit_integers(builder, value, node.quantization)
-    made = builder.op("Cast", [integers], to=TensorProto.FLOAT)
+    zero = builder.initializer(np.array(0, np.float32))
+    made = builder.op("Where", [builder.op("IsNaN", [integers]), zero, integers])
     builder.bind(node, made, channels_first=first)
 
 

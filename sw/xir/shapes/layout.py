@@ -4,7 +4,7 @@
 import math
 
 from opendpu_arch.errors import GraphError
-from xir.shapes.rule import Node, Rule, axis_of, first_dims, nhwc
+from xir.shapes.rule import Node, Rule, axis_of, first_dims, given_numbers, nhwc
 
 
 def _concat(op: Node) -> list[int]:
@@ -26,7 +26,7 @@ def _stack(op: Node) -> list[int]:
 
 
 def _reshape(op: Node) -> list[int]:
-    dims, shape = first_dims(op), op.get_attr("shape")
+    dims, shape = first_dims(op), given_numbers(op, "shape") or op.get_attr("shape")
     target = [dims[i] if size == 0 and i < len(dims) else size for i, size in enumerate(shape)]
     total, known = math.prod(dims), math.prod(size for size in target if size != -1)
     if target.count(-1) == 1 and known and total % known == 0:
@@ -79,6 +79,10 @@ def _pad(op: Node) -> list[int]:
 
 def _resize(op: Node) -> list[int]:
     dims = first_dims(op)
+    if size := given_numbers(op, "size"):
+        if len(size) != len(dims) - 2 or any(number <= 0 for number in size):
+            raise GraphError(f"size is {size}, but must be {len(dims) - 2} positive numbers")
+        return [dims[0], *size, dims[-1]]
     scale = op.get_attr("scale") if op.has_attr("scale") else []
     if len(scale) != len(dims) - 2 or any(factor <= 0 for factor in scale):
         raise GraphError(f"scale is {scale}, but must be {len(dims) - 2} positive factors")

@@ -4,6 +4,8 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+import numpy as np
+
 from opendpu_arch.errors import GraphError
 from xir.datatype import DataType
 from xir.oplib import OpDef
@@ -58,9 +60,26 @@ class Node(Protocol):
         """Return one tensor of an argument."""
         ...
 
+    def get_input_op(self, name: str, idx: int = 0) -> "Node":
+        """Return the op that makes one tensor of an argument."""
+        ...
+
 
 Rule = Callable[[Node], list[int]]
 """From an op to the dimensions of its result."""
+
+
+def given_numbers(op: Node, argument: str) -> list[int] | None:
+    """Return the constant integers that an op has as optional input; nothing without the input."""
+    known = any(one.name == argument for one in op.get_definition().args)
+    if not known or not op.get_input_num(argument):
+        return None
+    source = op.get_input_op(argument)
+    if not source.get_type().startswith("const"):
+        raise GraphError(f"input {argument!r} is computed by {source.get_type()}, not a constant")
+    dtype = np.dtype(source.get_attr("data_type").lower().removeprefix("x"))
+    numbers = np.frombuffer(source.get_attr("data"), dtype.newbyteorder("<"))
+    return [int(number) for number in numbers]
 
 
 def first_dims(op: Node) -> list[int]:

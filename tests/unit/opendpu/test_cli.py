@@ -13,7 +13,11 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import xir
+<<<<<<< HEAD
 from opendpu.cli.app import app
+=======
+from opendpu.cli import app, caffe
+>>>>>>> vart
 from opendpu_arch import asm, isa
 from opendpu_arch.errors import ModelFormatError
 from opendpu_arch.target import Target, registered
@@ -331,3 +335,29 @@ def test_info_of_what_is_no_model(tmp_path):
     (tmp_path / "x.xmodel").write_bytes(b"no model")
     assert "x.xmodel" in refused("info", tmp_path / "x.xmodel")
     assert "none.xmodel" in refused("info", tmp_path / "none.xmodel")
+
+
+@pytest.mark.parametrize(
+    ("command", "given", "instead"),
+    [
+        (
+            caffe.quantizer,
+            "quantize -model f/float.prototxt -weights f/float.caffemodel -gpu 0 -calib_iter 100 "
+            "-keep_fixed_neuron -output_dir q",
+            "opendpu quantize f/float.prototxt --calib IMAGES -o q/deploy.xmodel",
+        ),
+        (
+            caffe.compiler,
+            "--prototxt q/deploy.prototxt --caffemodel q/deploy.caffemodel --arch KV260/arch.json "
+            "--output_dir c/ --net_name net --options {'mode':'normal'}",
+            "opendpu compile q/deploy.prototxt --target KV260/arch.json --calib IMAGES "
+            "-o c/net.xmodel",
+        ),
+        (caffe.compiler, "-p d.prototxt -c d.caffemodel -a B64 -o . -n d", "-o d.xmodel"),
+    ],
+)
+def test_caffe_of_vitis_ai_1_names_what_does_it_here(command, given, instead):
+    with pytest.raises(SystemExit) as end:
+        command(given.split())
+    message = str(end.value)
+    assert "error: AMD dropped Caffe with Vitis AI 2.5" in message and message.endswith(instead)

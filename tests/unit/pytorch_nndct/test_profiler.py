@@ -7,7 +7,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed (opendpu[t
 
 from torch import nn  # noqa: E402
 
-from pytorch_nndct.utils import profiler  # noqa: E402
+from pytorch_nndct.utils import profiler, summary  # noqa: E402
 
 
 class Net(nn.Module):
@@ -38,6 +38,7 @@ def test_multiply_accumulates_and_parameters(several: bool) -> None:
     before = net.norm.running_mean.clone()
     given = [x] if several else x
     assert profiler.model_complexity(net, given) == (MACS, TRAINED)
+    assert summary.model_complexity is profiler.model_complexity
     assert profiler.model_complexity(net, given, return_flops=True)[0] == 2 * MACS + BIASES
     assert net.training
     assert torch.equal(net.norm.running_mean, before)

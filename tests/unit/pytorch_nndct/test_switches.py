@@ -18,6 +18,7 @@ from nndct_shared.utils import (  # noqa: E402
     PatternType,
     QError,
     QWarning,
+    option_list,
     option_util,
 )
 from nndct_shared.utils.option_util import take_options  # noqa: E402
@@ -73,6 +74,9 @@ def test_what_switches_change():
     assert plain == QuantizeConfig.with_method("diffs")
     take_options(["--nndct_equalization=False", "--nndct_convert_relu6_to_relu"])
     config = config_of(None, None, None)
+    assert not config.join_outputs
+    option_list.NndctOption.nndct_join_outputs.value = True  # as scripts import it, too
+    assert config_of(None, None, None).join_outputs
     assert (config.cross_layer, config.bias_correction, config.relu6_to_relu) == (False, True, True)
     option_util.set_option_value("nndct_quant_opt", 0)
     option_util.set_option_value("nndct_equalization", True)

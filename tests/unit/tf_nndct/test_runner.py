@@ -10,11 +10,12 @@ import pytest
 tf = pytest.importorskip("tensorflow", reason="TensorFlow is not installed (opendpu[tensorflow])")
 
 from opendpu.pruning import Dependencies  # noqa: E402
-from opendpu_arch.errors import DPUError  # noqa: E402
+from opendpu_arch.errors import DPUError, UnsupportedError  # noqa: E402
 from tf_nndct import IterativePruningRunner  # noqa: E402
 from tf_nndct.groups import analyze  # noqa: E402
 from tf_nndct.network import network_of  # noqa: E402
 from tf_nndct.objective import Macs  # noqa: E402
+from tf_nndct.optimization.expanding import ExpandingRunner  # noqa: E402
 from tf_nndct.surgery import slim_model, sparse_model  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
@@ -210,3 +211,10 @@ def test_what_is_refused(trained):
     first = tf.keras.Sequential([tf.keras.Input((4, 4, 3)), L.Conv2D(4, 3, groups=1)])
     plain = IterativePruningRunner(first, tf.TensorSpec((1, 4, 4, 3)))
     refuse("nothing of sequential can be pruned", plain.ana, lambda m: 1.0)
+
+
+def test_models_are_not_expanded():
+    """There the compiler fills channels up."""
+    model = tf.keras.Sequential([tf.keras.Input((4, 4, 1)), L.Conv2D(3, 3)], name="small")
+    with pytest.raises(UnsupportedError, match=r"does not expand Keras models \(small\): the comp"):
+        ExpandingRunner(model, tf.TensorSpec((1, 4, 4, 1)))

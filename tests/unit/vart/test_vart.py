@@ -17,6 +17,7 @@ from opendpu_arch import isa
 from opendpu_arch.errors import (
     AddressError,
     DecodeError,
+    DPUError,
     DPUTimeoutError,
     FingerprintError,
     ModelFormatError,
@@ -354,6 +355,21 @@ def test_no_time_at_all_is_no_limit_in_cpp_either():
     assert started.wait(20)
     threading.Timer(0.1, gate.set).start()
     assert bridged.wait(job, 0) == 0
+
+
+def test_cxx_programs_that_keep_no_number_wait_for_all():
+    """As AMD's test of runners in threads: ``runner->wait(0, 0)``."""
+    done = []
+    device = Recorder(lambda _job: done.append(1))
+    bridged = BridgedRunner(vart.RunnerExt.create_runner(copying_subgraph(), "run", device=device))
+    assert bridged.wait(0, 0) == 0
+    memory = memoryview(bytearray(4))
+    for _ in range(3):
+        bridged.execute_async([("x", "XINT8", memory)], [("down", "XINT8", memory)])
+    assert bridged.wait(0, 0) == 0
+    assert len(done) == 3
+    with pytest.raises(DPUError, match="no job is waited for"):
+        bridged.wait(-1, 0)
 
 
 def test_the_environment_limits_waiting(monkeypatch):

@@ -151,6 +151,28 @@ def graph() -> xir.Graph:
     return graph
 
 
+def test_operators_of_sets_where_amds_module_returns_sets(graph):
+    """As AMD's own xdputil has it: ``set(op.get_fanout_ops()) & subgraph.get_ops()``."""
+    x, y, z = (graph.get_op(name) for name in "xyz")
+    root = graph.get_root_subgraph()
+    ops = root.get_ops()
+    assert set(x.get_fanout_ops()) & ops == ops & set(x.get_fanout_ops()) == {y, z}
+    assert ops & graph.get_ops() == ops | {x} == {x} | ops == {x, y, z}
+    assert ops - {y} == ops ^ {y} == {y} ^ ops == {x, z} and {x} - ops == set()
+    assert graph.get_head_ops() | graph.get_tail_ops() == {x, z}
+    assert ops.union([x]) == ops.intersection(ops) == {x, y, z} and ops.difference([x, y]) == {z}
+    assert ops.symmetric_difference([x, y]) == {z} and ops.isdisjoint([])
+    assert ops.issubset([x, y, z]) and ops.issuperset([x]) and not ops.issuperset(["x"])
+    tensors = {op.get_output_tensor() for op in ops}
+    assert graph.get_tensors() - tensors == root.get_output_tensors() - tensors == set()
+    assert root.get_input_tensors() & tensors == set()
+    root.create_child_subgraph()
+    assert root.get_children() - set(root.toposort_child_subgraph()) == set()
+    assert [op.get_name() for op in ops] + ["w"] == ["x", "y", "z", "w"]
+    with pytest.raises(TypeError):
+        ops & [x]
+
+
 def test_keywords(graph, tmp_path):
     y = graph.get_op(name="y")
     y.set_attr(name="note", value="n")

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shape inference: dimensions and types of results, and inputs that do not fit."""
 
+import numpy as np
 import pytest
 
 import xir
+from opendpu.ir.xir_bridge import from_xir
 from opendpu_arch.errors import GraphError
 from xir.datatype import DataType
 
@@ -160,6 +162,30 @@ def test_types(kind, attrs, dtype):
 def test_argmax_and_shape_have_their_own_dimensions():
     assert make("argmax", {"axis": -1}, [1, 4, 3]).dims == [1, 4]
     assert make("shape", {}, [1, 4, 3]).dims == [3]
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+def test_sizes_that_an_op_has_as_constant_input(dtype):
+    """Converters of TensorFlow's and Brevitas' graphs give reshape and resize theirs so."""
+    graph = xir.Graph("g")
+    x = graph.create_op("x", "data", {"shape": [1, 4, 6, 2], "data_type": "FLOAT32"})
+    shape = graph.create_const_op("shape", np.array([1, -1], dtype))
+    flat = graph.create_op("flat", "reshape", input_ops={"input": [x], "shape": [shape]})
+    assert flat.get_output_tensor().dims == [1, 48]
+    size = graph.create_const_op("size", np.array([8, 18], dtype))
+    inputs = {"input": [x], "size": [size]}
+    resized = graph.create_op("resized", "resize", {"mode": "NEAREST"}, inputs)
+    assert resized.get_output_tensor().dims == [1, 8, 18, 2]
+    nodes = from_xir(graph)
+    assert nodes["flat"].inputs == {"input": ["x"]} and nodes["flat"].shape == (1, 48)
+    assert nodes["resized"].inputs == {"input": ["x"]}
+    assert nodes["resized"].attrs["scale"] == [3.0, 2.0]  # width first
+    for name, wrong in (("no", [0, 18]), ("neither", [8])):
+        size = graph.create_const_op(name, np.array(wrong, dtype))
+        with pytest.raises(GraphError, match=r"size is \[.*must be 2 positive numbers"):
+            graph.create_op("y", "resize", {"mode": "NEAREST"}, {"input": [x], "size": [size]})
+    with pytest.raises(GraphError, match="input 'shape' is computed by data, not a constant"):
+        graph.create_op("y", "reshape", input_ops={"input": [x], "shape": [x]})
 
 
 @pytest.mark.parametrize(

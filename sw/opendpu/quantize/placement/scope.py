@@ -11,8 +11,8 @@ from opendpu.quantize.layers import has_constant_weights, is_layer
 from opendpu.quantize.placement.groups import gives_integers
 
 JOINS = (
-    "it joins results of different scales for an output, so that it stays in float; join_outputs, "
-    "or more layers behind it, would lift it"
+    "it joins results of different scales for an output, so that it stays in float; join_outputs "
+    "(nndct_join_outputs of scripts for PyTorch), or more layers behind it, would lift it"
 )
 MOVES = (
     "it only moves data between ops of the CPU, so that it stays in float; these on the DPU would "

@@ -124,3 +124,18 @@ def test_an_activation_that_no_engine_has():
         match=r"op 'y' \(conv2d-fix\): nonlinear is 'HSWISH', but must be one of NONE, RELU, RELU6",
     ):
         Layer(w, nonlinear="HSWISH")
+
+
+def test_what_is_not_a_number_becomes_zero():
+    """As the contract has it, so that no op behind meets it: ``0 / 0`` on the CPU is NaN."""
+    graph = FixedGraph("quotient")
+    graph.add("x", "data", TensorType((1, 4), np.dtype(np.float32)))
+    attrs = {"fix_point": 2, "bit_width": 8, "if_signed": True, "round_mode": "DPU_ROUND"}
+    graph.add("f", "float2fix", TensorType.int8((1, 4), 2), {"input": ["x"]}, attrs)
+    graph.add("y", "hard-sigmoid-fix", TensorType.int8((1, 4), 7), {"input": ["f"]})
+    graph.outputs = ["f", "y"]
+    value = np.array([[np.nan, np.inf, -np.inf, 1.25]], np.float32)
+    found = Session(graph, threads=1).run({"x": value})
+    np.testing.assert_array_equal(found["f"], numerics.quantize(value, 2))
+    np.testing.assert_array_equal(found["f"], [[0, 127, -128, 5]])
+    np.testing.assert_array_equal(found["y"], [[64, 127, 0, 91]])

@@ -65,6 +65,19 @@ def image(rng):
     return rng.standard_normal((1, 16, 16, 3)).astype(np.float32)
 
 
+def test_pixels_that_upsampling_repeats_are_resized(rng):
+    """Keras 3 repeats rows, then columns; Keras 2 resizes."""
+    given = tf.keras.Input((4, 3, 3))
+    x = layers.UpSampling2D((2, 3))(layers.Conv2D(4, 1)(given))
+    net = seeded(tf.keras.Model(given, layers.Conv2D(2, 3)(x)), rng)
+    graph = load_keras(net)
+    value = rng.standard_normal((1, 4, 3, 3)).astype(np.float32)
+    (found,) = computed(graph, [value])
+    np.testing.assert_allclose(found, net(value).numpy(), rtol=0, atol=1e-5)
+    assert [node.attrs["scale"] for node in graph if node.kind == "resize"] == [[3.0, 2.0]]
+    assert not [node for node in graph if node.kind == "onnx"]
+
+
 def check(graph, model, image):
     for want, found in zip(model(image), computed(graph, [image]), strict=True):
         np.testing.assert_allclose(found, want.numpy(), rtol=0, atol=1e-5)

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pixels that are repeated by reshapes around a tile are resized to their nearest neighbours.
+
+Keras 3 has ``UpSampling2D`` so: ``tf.repeat`` along rows, then along columns, each an axis of 1
+behind the axis that is repeated, a tile of that and a reshape. PyTorch's ``repeat_interleave`` and
+``numpy.repeat`` of JAX come likewise, both axes at once too.
+"""
+
+from collections.abc import Callable, MutableMapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from opendpu.frontend.def_use import DefUse, Fusion, fused, with_origin
+from opendpu.ir import Array
+
+Shape = tuple[int, ...]
+VIEWS = ("Unsqueeze", "Reshape")
+TILES = ("Tile", "Expand")
+ROWS_AND_COLUMNS = ([1, 2], [2, 3])
+"""Axes of a feature map, with channels last or in front."""
+
+
+class _Repeat(NamedTuple):
+    """How often each element is repeated along each axis, and the nodes that do it."""
+
+    factors: tuple[int, ...]
+    nodes: list[onnx.NodeProto]
+
+
+def resized(
+    nodes: Sequence[onnx.NodeProto],
+    constants: MutableMapping[str, Array],
+    uses: MutableMapping[str, int],
+    shape_of: Callable[[str], Shape | None],
+) -> list[onnx.NodeProto]:
+    """Return the nodes with a ``Resize`` for each group that repeats rows and columns.
+
+    ``shape_of`` says the shape of a float32 tensor; ``constants`` gets factors.
+    """
+    links = DefUse(nodes, uses)
+
+    def find(node: onnx.NodeProto) -> Fusion | None:
+        found = _repeat(node, links, shape_of)
+        while found is not None:
+            last = found.nodes[-1]
+            following = links.readers.get(last.output[0], [])
+            more = None
+            if len(following) == 1 and uses[last.output[0]] == 1:
+                more = _repeat(following[0], links, shape_of)
+            if more is None:
+                break
+            factors = zip(found.factors, more.factors, strict=True)
+            found = _Repeat(tuple(a * b for a, b in factors), found.nodes + more.nodes)
+        if found is None:
+            return None
+        axes = [axis for axis, factor in enumerate(found.factors) if factor != 1]
+        if len(found.factors) != 4 or axes not in ROWS_AND_COLUMNS:
+            return None
+        (y,) = found.nodes[-1].output
+        scales = f"{y}_repeats"
+        constants[scales] = np.array(found.factors, np.float32)
+        made = helper.make_node(
+            "Resize", [node.input[0], "", scales], [y], found.nodes[-1].name, mode="nearest",
+            coordinate_transformation_mode="asymmetric", nearest_mode="floor",
+        )  # fmt: skip
+        return Fusion([with_origin(made, found.nodes[-1])], found.nodes)
+
+    return fused(nodes, find)
+
+
+def _repeat(
+    view: onnx.NodeProto, links: DefUse, shape_of: Callable[[str], Shape | None]
+) -> _Repeat | None:
+    """Return what views, a tile of their axes of 1 and a reshape repeat."""
+    nodes: list[onnx.NodeProto] = []
+    for kinds in (VIEWS, VIEWS, TILES, ("Reshape",)):
+        start = [view] if not nodes else _only(links, nodes[-1].output[0], kinds)
+        if start and start[0].op_type in kinds:
+            nodes += start
+        elif kinds is not VIEWS or not nodes:  # the second view may be missing
+            return None
+    names = (view.input[0], *(node.output[0] for node in nodes[-3:]))
+    factors = _factors(*(shape_of(name) for name in names))
+    return None if factors is None else _Repeat(factors, nodes)
+
+
+def _only(links: DefUse, name: str, kinds: Sequence[str]) -> list[onnx.NodeProto]:
+    """Return what alone reads a tensor, if it is one of some operators."""
+    found = (links.only_reader(name, kind) for kind in kinds)
+    return [node for node in found if node is not None]
+
+
+def _factors(
+    given: Shape | None, seen: Shape | None, tiled: Shape | None, made: Shape | None
+) -> tuple[int, ...] | None:
+    """Return how often elements of each axis of ``given`` are repeated, from the shapes between."""
+    if given is None or seen is None or tiled is None or made is None or len(seen) != len(tiled):
+        return None
+    factors: list[int] = []
+    kept: list[int] = []
+    for before, after in zip(seen, tiled, strict=True):
+        if before == after:
+            kept.append(before)
+            factors.append(1)
+        elif before == 1 and factors:
+            factors[-1] *= after
+        else:
+            return None
+    grown = tuple(size * factor for size, factor in zip(kept, factors, strict=True))
+    return tuple(factors) if tuple(kept) == given and grown == made else None
