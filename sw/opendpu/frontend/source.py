@@ -12,7 +12,7 @@ import numpy.typing as npt
 import onnx
 from onnx import TypeProto, helper, numpy_helper
 
-from opendpu.frontend import repeats
+from opendpu.frontend import repeated_pixels
 from opendpu.frontend.analysis import Analysis
 from opendpu.frontend.attention import with_attention
 from opendpu.frontend.batch_first import sequence_first
@@ -180,7 +180,7 @@ def read(
     nodes = gathered(nodes, constants, _uses(nodes, outputs), floats)
     nodes = globally_normalized(nodes, constants, _uses(nodes, outputs), floats)
     nodes = recognized(nodes, constants, _uses(nodes, outputs), analysis.alike)
-    nodes = repeats.resized(nodes, constants, _uses(nodes, outputs), floats)
+    nodes = repeated_pixels.resized(nodes, constants, _uses(nodes, outputs), floats)
     nodes = resized_channels_first(nodes, constants, floats, analysis.add_floats)
     nodes = with_means(nodes, constants, _uses(nodes, outputs), floats, dialect.opset)
     nodes = with_central_moments(

@@ -13,11 +13,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import xir
-<<<<<<< HEAD
+from opendpu.cli import caffe
 from opendpu.cli.app import app
-=======
-from opendpu.cli import app, caffe
->>>>>>> vart
 from opendpu_arch import asm, isa
 from opendpu_arch.errors import ModelFormatError
 from opendpu_arch.target import Target, registered
