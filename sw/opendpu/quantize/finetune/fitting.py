@@ -8,6 +8,7 @@ import numpy as np
 
 from opendpu.ir import Array, FloatGraph, Graph, Node, QuantizedGraph
 from opendpu.ops.batching import mixes_samples
+from opendpu.ops.cost import macs
 from opendpu.quantize.config import FinetuneConfig
 from opendpu.quantize.finetune.blocks import Block, find_blocks
 from opendpu.quantize.finetune.clock import Clock
@@ -23,7 +24,6 @@ from opendpu.quantize.finetune.train import Trained, train
 from opendpu.quantize.finetune.variables import METHODS
 from opendpu.quantize.progress import silent
 from opendpu.quantize.samples import Samples
-from opendpu.quantize.work import network_work
 
 ROWS = 1 << 14
 """Positions of a block's result, of all samples together, that training looks at."""
@@ -41,12 +41,7 @@ CORRECTION_WORK = 3e10
 """Multiply-accumulates that the equations of a layer may take; larger layers stay as they are."""
 
 PASS_WORK = 4e10
-"""What the network takes on all samples of correction together, in multiply-accumulates or what
-takes as long, at most."""
-
-WHOLE_WORK = 3e10
-"""The same, up to which all layers are corrected before the network's results are looked at; where
-they take more, correction ends at half of them if these results are no nearer by then."""
+"""Multiply-accumulates of the network on all samples of correction together, at most."""
 
 GOOD_ERROR = 10**-2.5
 """Squared error of the network's results, by their energy, below which nothing is corrected: 25 dB
@@ -135,8 +130,7 @@ def correct_weights(
 
     As :func:`finetune`, but by regression in closed form (:mod:`.regression`) instead of training:
     seconds, and without PyTorch. Nothing is done where the network's results are near the float
-    ones anyway. How many samples and layers take part is bounded by their work, and it ends at half
-    of the layers where that is much and the results are no nearer.
+    ones anyway. How many samples and layers take part is bounded by their work.
     """
     count = correction_samples(reference, samples)
     config = FinetuneConfig(batch=batch)
@@ -147,9 +141,9 @@ def correct_weights(
 
 def correction_samples(graph: Graph, samples: Samples) -> int:
     """Return how many samples the weights of a float graph are corrected with."""
+    work = sum(macs(node, graph) for node in graph)
     least, most = SAMPLES
-    affordable = int(PASS_WORK / max(network_work(graph), 1.0))
-    return min(samples.count, max(least, min(most, affordable)))
+    return min(samples.count, max(least, min(most, int(PASS_WORK / max(work, 1)))))
 
 
 def _each(
@@ -178,14 +172,9 @@ def _each(
     floating = ForwardPass(reference, samples, count, size=size, batched=batched)
     clock = Clock(what, [(b.layer.name, float(np.prod(quantized[b.weights.name].shape)))
                          for b in blocks], show)  # fmt: skip
-    doubtful = not trains and count * network_work(reference) > WHOLE_WORK
-    found, better = [], True
+    found = []
     try:
         for number, block in enumerate(blocks):
-            if doubtful and number == len(blocks) // 2:
-                better = guard.is_better()
-                if not better:
-                    break
             clock.begin(number)
             rng = np.random.default_rng([seed, number])
             fit = _Fit(quantized, reference, block)
@@ -196,13 +185,9 @@ def _each(
     finally:
         exact.close()
         floating.close()
-    if not better or not guard.is_better():
+    if not guard.is_better():
         guard.restore()
-        part = "" if better else f" by {len(found)} of {len(blocks)} layers"
-        note(
-            f"{what} brought the network's results no nearer{part}, so that constants stay as they "
-            "were"
-        )
+        note(f"{what} brought the network's results no nearer, so that constants stay as they were")
         found = [dataclasses.replace(one, kept=False) for one in found]
     return found
 

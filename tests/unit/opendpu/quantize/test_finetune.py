@@ -259,21 +259,6 @@ def test_a_network_that_gets_worse_is_put_back(monkeypatch):
     assert all((graph[name].value, graph[name].type) == old for name, old in before.items())
 
 
-def test_correction_that_takes_long_ends_where_half_of_it_gains_nothing(monkeypatch):
-    monkeypatch.setattr("opendpu.quantize.finetune.fitting.WHOLE_WORK", 0)
-    graph, reference, given = made(residual(), bits=4)
-    assert len(correct_weights(graph, reference, given)) == 3
-    graph, reference, given = made(residual(), bits=4)
-    before = {node.name: (node.value, node.type) for node in graph}
-    monkeypatch.setattr("opendpu.quantize.finetune.guard.Guard.is_better", lambda self: False)
-    notes = []
-    found = correct_weights(graph, reference, given, note=notes.append)
-    assert [(one.layer, one.kept) for one in found] == [("c1", False)]
-    text = "brought the network's results no nearer by 1 of 3 layers, so that constants stay"
-    assert notes == [f"correcting weights {text} as they were"]
-    assert all((graph[name].value, graph[name].type) == old for name, old in before.items())
-
-
 def test_an_interruption_leaves_whole_layers():
     graph, reference, given = made(residual(), bits=4)
 
