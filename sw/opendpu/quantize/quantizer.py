@@ -237,7 +237,7 @@ def _transform(
         lift(graph)
         spread(graph)
         repeat(graph)
-    reduce_pixels(graph)
+    reduce_pixels(graph, sums=has_tables(config.target))
     centre(graph, samples)
     tabulated, demands = tabulate(graph, samples, config)
     report.tabulated = dict.fromkeys(tabulated)

@@ -93,8 +93,8 @@ def commands() -> dict[str, tuple[typer.Typer, list[str]]]:
     found = {}
     for name, app in APPS.items():
         command = typer.main.get_command(app)
-        below = getattr(command, "commands", None)
-        for word in below or [""]:
+        is_group = hasattr(command, "list_commands")
+        for word in command.list_commands(typer.Context(command)) if is_group else [""]:
             found[f"{name} {word}".strip()] = (app, [word] if word else [])
     return found
 

@@ -163,7 +163,7 @@ def gelu(call: Call) -> None:
 
 @handles("Softmax")
 def softmax(call: Call) -> None:
-    """Convert to ``softmax`` over one axis; of one element it is 1."""
+    """Convert to ``softmax`` over one axis; of one element, which is no batch, it is 1."""
     value = call.context.straight(call.value(0))
     rank = len(value.shape)
     axis = int(call.attrs.get("axis", 1 if call.context.opset < 13 else -1)) % rank
@@ -172,7 +172,7 @@ def softmax(call: Call) -> None:
             f"before operator set 13 softmax over axis {axis} of "
             f"{list(value.shape)} means several axes, which is not supported"
         )
-    if value.shape[axis] == 1:
+    if axis > 0 and value.shape[axis] == 1:
         call.context.constants[call.output] = np.ones(value.shape, np.float32)
         return
     node = call.context.view(value.node, value.stored)

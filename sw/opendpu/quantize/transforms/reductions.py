@@ -3,9 +3,10 @@
 
 A sum of few parts, as of a stack of maps, is that of their channels. Any other is the mean times
 how many there are; the factor folds into a layer behind that alone reads the result, else it
-becomes a depthwise convolution of one pixel. Where the axes are neither rows nor columns of a map,
-or longer than a window, those ahead of them are joined with them to rows, of which each window
-takes some, and those behind them to columns.
+becomes a depthwise convolution of one pixel. (A module that is trained with rounding has no such
+mean inside of it, so that this is for targets with tables.) Where the axes are neither rows nor
+columns of a map, or longer than a window, those ahead of them are joined with them to rows, of
+which each window takes some, and those behind them to columns.
 """
 
 import math
@@ -22,14 +23,14 @@ RANK = 4
 """Axes of a map: batch, rows, columns, channels."""
 
 
-def reduce_pixels(graph: Graph) -> None:
-    """Rewrite such reductions, in place."""
+def reduce_pixels(graph: Graph, *, sums: bool) -> None:
+    """Rewrite such reductions, in place; ``sums`` says whether those of many parts, too."""
     for node in list(graph):
         if node.kind not in (*POOLS, "reduction_sum") or not _leaves_channels(graph, node):
             continue
         if node.kind == "reduction_sum" and _is_of_parts(graph, node):
             _add_parts(graph, node)
-        else:
+        elif sums or node.kind != "reduction_sum":
             mean = _mean(graph, node) if node.kind == "reduction_sum" else node
             if not _is_of_map(graph, mean):
                 _pool(graph, mean)
