@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What all tests share: where the models are, and how random tests say their seed."""
 
+import gc
 import os
 import pathlib
 import random
 import signal
+from collections.abc import Generator
 
 import hypothesis
 import numpy as np
@@ -25,6 +27,18 @@ def pytest_configure() -> None:
     os.environ.setdefault("OPT_FAST", "-O1")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Import and collect without looking for garbage; what is there then stays to the end."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.fixture(scope="session")
