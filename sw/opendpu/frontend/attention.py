@@ -15,7 +15,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from opendpu.frontend.def_use import with_origin
+from opendpu.frontend.def_use import attributes_of, with_origin
 from opendpu.ir import Array
 from opendpu.ops.foreign import DEFAULT_DOMAINS
 
@@ -55,7 +55,7 @@ class _Writer:
     ) -> None:  # fmt: skip
         self.node, self.constants, self.shape_of = node, constants, shape_of
         self.add_floats = add_floats
-        self.attrs = {item.name: helper.get_attribute_value(item) for item in node.attribute}
+        self.attrs = attributes_of(node)
         self.nodes: list[onnx.NodeProto] = []
         self.numbers = itertools.count()
 

@@ -6,14 +6,16 @@ padding before it; shape inference counts such windows.
 """
 
 import onnx
-from onnx import TypeProto, helper
+from onnx import TypeProto
+
+from opendpu.frontend.def_use import attributes_of
 
 POOLS = ("AveragePool", "LpPool", "MaxPool")
 
 
 def corrected(node: onnx.NodeProto, source: TypeProto | None, made: TypeProto) -> TypeProto:
     """Return the type of a pool's result, given that of its input and what onnx infers."""
-    attrs = {item.name: helper.get_attribute_value(item) for item in node.attribute}
+    attrs = attributes_of(node)
     if (
         node.op_type not in POOLS
         or not attrs.get("ceil_mode", 0)

@@ -3,9 +3,11 @@
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import onnx
+from onnx import helper
 
 from opendpu.frontend.model_file import reads
 from opendpu.ir import Array
@@ -124,6 +126,11 @@ def reduced_axes(node: onnx.NodeProto, constants: Mapping[str, Array]) -> list[i
             return list(item.ints)
     value = constants.get(node.input[1]) if len(node.input) > 1 else None
     return None if value is None else [int(axis) for axis in value.ravel()]
+
+
+def attributes_of(node: onnx.NodeProto) -> dict[str, Any]:
+    """Return the attributes of a node as another node may be made with them."""
+    return {item.name: helper.get_attribute_value(item) for item in node.attribute}
 
 
 def with_origin(made: onnx.NodeProto, node: onnx.NodeProto) -> onnx.NodeProto:

@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from opendpu.frontend.def_use import with_origin
+from opendpu.frontend.def_use import attributes_of, with_origin
 from opendpu.ir import Array
 
 Attributes = Mapping[str, Any]
@@ -24,9 +24,7 @@ class NodeWriter:
 
     def __init__(self, node: onnx.NodeProto, graph: onnx.GraphProto) -> None:
         self.node, self.graph = node, graph
-        self.attrs: dict[str, Any] = {
-            item.name: helper.get_attribute_value(item) for item in node.attribute
-        }
+        self.attrs = attributes_of(node)
         self.nodes: list[onnx.NodeProto] = []
 
     def given(self, index: int) -> str:

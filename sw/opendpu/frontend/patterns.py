@@ -15,6 +15,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
+from opendpu.frontend.def_use import attributes_of
 from opendpu.ir import Array
 from opendpu.ops.foreign import DEFAULT_DOMAINS
 
@@ -172,7 +173,7 @@ class _Matcher:
                 yield from self._inputs(node, term, inside)
 
     def _inputs(self, node: onnx.NodeProto, term: Term, match: _Match) -> Iterator[_Match]:
-        attrs = {item.name: helper.get_attribute_value(item) for item in node.attribute}
+        attrs = attributes_of(node)
         wanted = term.inputs
         if node.op_type == "Clip" and len(node.input) == 1:
             limits = [attrs.get(key) for key in ("min", "max")]

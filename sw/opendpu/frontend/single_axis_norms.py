@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from opendpu.frontend.def_use import with_origin
+from opendpu.frontend.def_use import attributes_of, with_origin
 from opendpu.ir import Array
 from opendpu.ops.foreign import DEFAULT_DOMAINS, LAYER_NORM
 
@@ -65,15 +65,10 @@ def _flattened(
             constants[parameters[-1]] = value.reshape(-1)
     for what, sizes in (("to", kept), ("back", shape)):
         constants[f"{output}_{what}"] = np.array(sizes, np.int64)
-    attrs = {
-        item.name: helper.get_attribute_value(item) for item in node.attribute
-        if item.name != "axis"
-    }  # fmt: skip
+    attrs = attributes_of(node) | {"axis": -1}
     made = [
         helper.make_node("Reshape", [node.input[0], f"{output}_to"], [flat]),
-        helper.make_node(
-            LAYER_NORM, [flat, *parameters], [normalized], node.name, axis=-1, **attrs
-        ),
+        helper.make_node(LAYER_NORM, [flat, *parameters], [normalized], node.name, **attrs),
         helper.make_node("Reshape", [normalized, f"{output}_back"], [output]),
     ]
     return [with_origin(one, node) for one in made]

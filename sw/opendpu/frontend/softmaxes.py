@@ -9,7 +9,14 @@ from collections.abc import Callable, Mapping, Sequence
 import onnx
 from onnx import helper
 
-from opendpu.frontend.def_use import DefUse, Fusion, fused, reduced_axes, with_origin
+from opendpu.frontend.def_use import (
+    DefUse,
+    Fusion,
+    attributes_of,
+    fused,
+    reduced_axes,
+    with_origin,
+)
 from opendpu.ir import Array
 from opendpu.ops.foreign import DEFAULT_DOMAINS
 
@@ -48,7 +55,7 @@ def with_softmaxes(
                 made.append(with_origin(helper.make_node("Neg", [scores], negated), node))
                 scores = negated[0]
             if scores != node.input[0]:
-                attrs = {item.name: helper.get_attribute_value(item) for item in node.attribute}
+                attrs = attributes_of(node)
                 plain = helper.make_node("Softmax", [scores], node.output, node.name, **attrs)
                 node = with_origin(plain, node)
         made.append(node)

@@ -15,7 +15,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from opendpu.frontend.def_use import with_origin
+from opendpu.frontend.def_use import attributes_of, with_origin
 from opendpu.ir import Array
 from opendpu.ops.foreign import DEFAULT_DOMAINS
 
@@ -96,14 +96,11 @@ class _Window:
     def _attributes(self) -> dict[str, Any]:
         """Return the attributes for the axes that it is moved along."""
         count, places = len(self.before) - AHEAD, [axis - AHEAD for axis in self.moved]
-        found: dict[str, Any] = {}
-        for item in self.node.attribute:
-            value = helper.get_attribute_value(item)
-            if item.name in ("kernel_shape", "strides", "dilations"):
-                value = [value[n] for n in places]
-            elif item.name == "pads":
-                value = [value[n + side] for side in (0, count) for n in places]
-            found[item.name] = value
+        found = attributes_of(self.node)
+        for name in found.keys() & {"kernel_shape", "strides", "dilations"}:
+            found[name] = [found[name][n] for n in places]
+        if "pads" in found:
+            found["pads"] = [found["pads"][n + side] for side in (0, count) for n in places]
         return found
 
     def _parameters(self, constants: MutableMapping[str, Array], channels: int) -> list[str]:
@@ -128,7 +125,7 @@ def _window(
     if before is None or behind is None or len(before) <= AHEAD + MOVED or any(node.output[1:]):
         return None
     count = len(before) - AHEAD
-    attrs = {item.name: helper.get_attribute_value(item) for item in node.attribute}
+    attrs = attributes_of(node)
     kernel = attrs.get("kernel_shape")
     if node.op_type == "Conv":
         known = all(name in constants for name in node.input[1:] if name)
