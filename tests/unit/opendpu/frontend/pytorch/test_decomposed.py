@@ -95,7 +95,8 @@ def test_it_computes_what_pytorch_does(limits, seed, samples):
         wanted = module(torch.from_numpy(samples)).numpy()
     found = run(load_program(program, any_scale=True), samples)
     step = module.scales[2] if limits[0] == 0 else module.scales[0]
-    assert np.abs(found - wanted).max() < 1.01 * step  # sums of floats in another order
+    # Sums of floats in another order: a step of the first layer, rounded elsewhere, may be two.
+    assert np.abs(found - wanted).max() < 2.01 * step
     assert np.mean(np.abs(found - wanted) < step / 2) > 0.99
 
 
