@@ -56,6 +56,8 @@ synth: $(STAMP) ## Synthesize TARGET (B512) with Yosys and print what it takes
 	@$(BIN)/python scripts/synth/synthesize.py $(TARGET) $(SYNTH)
 
 LIMITS := --limits scripts/synth/limits.json
+# Of a design that these files have nothing is measured again: commit what they become.
+MEASURED := --measured scripts/synth/measured
 # Limits are those of a version: that of YoWASP, which setup installs, whatever is on the path.
 AGREED := OPENDPU_TOOLS=$${OPENDPU_TOOLS-yowasp}
 # The others take four fifths of the processor time of all: `make test-all` has every part.
@@ -63,9 +65,10 @@ CHECKED := decode dispatch fetch banks
 synth-check: $(STAMP) ## Synthesize B64 and fail where it takes more, or is slower, than agreed
 	@$(MAKE) --no-print-directory --output-sync=target -j2 synth-size synth-clocks
 synth-size: $(STAMP)
-	@$(AGREED) $(BIN)/python scripts/synth/synthesize.py B64 $(LIMITS)
+	@$(AGREED) $(BIN)/python scripts/synth/synthesize.py B64 $(LIMITS) $(MEASURED)_resources.json
 synth-clocks: $(STAMP)
-	@$(AGREED) $(BIN)/python scripts/synth/ecp5.py B64 $(LIMITS) --seeds 3 $(addprefix --part ,$(CHECKED))
+	@$(AGREED) $(BIN)/python scripts/synth/ecp5.py B64 $(LIMITS) $(MEASURED)_clocks.json --seeds 3 \
+		$(addprefix --part ,$(CHECKED))
 
 fmax: $(STAMP) ## Place and route the parts of B64 for ECP5 and print how fast they are
 	@$(BIN)/python scripts/synth/ecp5.py B64 $(SYNTH)

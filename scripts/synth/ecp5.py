@@ -7,7 +7,8 @@
 Each part is an engine, the decoder, the banks or the like, alone, between registers at all its
 ports, on an LFE5U-85F of speed 6. ``--estimate`` leaves out place and route and prints the longest
 paths as :mod:`paths` estimates them, which takes a minute. ``--part top`` is the whole DPU.
-Figures go to ``build/synth/B64_ecp5.json``. See docs/fpga.md for what they mean.
+Figures go to ``build/synth/B64_ecp5.json``. With ``--measured`` those that a file has of this very
+design are taken for measured. See docs/fpga.md for what they mean.
 """
 
 import argparse
@@ -20,6 +21,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import measured
 import rich.console
 from paths import ECP5, Netlist
 from synthesize import of_version, yosys_version
@@ -143,10 +145,12 @@ def measure(
     seeds: int = 1,
     least: Mapping[str, float] | None = None,
     jobs: int = 1,
+    record: pathlib.Path | None = None,
 ) -> dict[str, Any]:
     """Place and route parts, or with ``estimate`` find so many of their longest paths.
 
     ``jobs`` at a time; up to ``seeds`` placements of a part that is slower than ``least`` says.
+    What ``record`` has of a part of this design is not measured again.
     """
     folder.mkdir(parents=True, exist_ok=True)
     text = verilog.elaborate(target, vendor="ecp5")
@@ -154,7 +158,18 @@ def measure(
     if not estimate:
         result["nextpnr"] = nextpnr_version()
 
+    name, made_by = target.name.split("_")[-1], [str(seeds), *DEVICE]
+    if record:
+        made_by += [measured.tool_version("yosys"), measured.tool_version("nextpnr-ecp5")]
+    kept = {
+        part: measured.digest(text, part, str((least or {}).get(part)), *made_by) for part in parts
+    }
+
     def one(part: str) -> tuple[str, dict[str, Any]]:
+        found = None if estimate else measured.find(record, f"{name} {part}", kept[part])
+        if found:
+            print(f"{part}: {found['fmax']:.1f} MHz, as measured of this design", flush=True)
+            return part, found
         start = time.monotonic()
         made = netlist(text, part, folder)
         if estimate:
@@ -169,7 +184,11 @@ def measure(
         return part, figures | {"seconds": round(time.monotonic() - start)}
 
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        result["parts"] |= dict(pool.map(one, parts))
+        result["parts"] |= dict(pool.map(one, kept))
+    if not estimate:
+        for part, figures in result["parts"].items():
+            entry = {"fmax": figures["fmax"], "seed": figures["seed"]}
+            measured.keep(record, f"{name} {part}", kept[part], entry)
     return result
 
 
@@ -186,6 +205,10 @@ def main() -> int:
         "--limits", type=pathlib.Path, metavar="FILE",
         help="a JSON file: the least clock of each part; without --part only those are measured",
     )  # fmt: skip
+    parser.add_argument(
+        "--measured", type=pathlib.Path, metavar="FILE",
+        help="a JSON file with figures and the designs they are of; others are added",
+    )  # fmt: skip
     given = parser.parse_args()
     console = rich.console.Console(stderr=True)
     try:
@@ -199,6 +222,7 @@ def main() -> int:
             result = measure(
                 target, parts, given.output / "ecp5",
                 estimate=given.estimate, seeds=given.seeds, least=least, jobs=given.jobs,
+                record=given.measured,
             )  # fmt: skip
         path = given.output / f"{given.target}_ecp5.json"
         outputs.write(path, json.dumps(result, indent=1) + "\n")

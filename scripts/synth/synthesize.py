@@ -7,8 +7,8 @@
 write ``build/synth/B512.json`` and print a table next to AMD's figures. Hierarchy is kept, so a
 module is synthesized once however often it is there. ``--paths 10`` also prints the ten longest
 paths between registers, across modules, in levels of LUTs. With ``--limits`` it fails where a
-target takes more, or has longer paths, than the file says. See docs/fpga.md for what the figures
-mean.
+target takes more, or has longer paths, than the file says; with ``--measured`` figures that a file
+has of this very design are taken for measured. See docs/fpga.md for what the figures mean.
 """
 
 import argparse
@@ -23,6 +23,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+import measured
 import rich.console
 from cells import Resources, total
 from paths import XCUP, Netlist, Path
@@ -199,6 +200,28 @@ def above(result: Mapping[str, Any], limits: Mapping[str, Mapping[str, float]]) 
     ]
 
 
+def counted(result: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what limits are compared with."""
+    names = ("target", "options", "tool", *FIGURES, "levels")
+    return {name: result[name] for name in names if name in result}
+
+
+def _said(result: Mapping[str, Any]) -> str:
+    figures = (f"{result[name]:g} {name}" for name in (*FIGURES, "levels") if result.get(name))
+    return f"{', '.join(figures)}; the design is the one that {result['tool']} measured"
+
+
+def _shown(result: Mapping[str, Any], path: pathlib.Path) -> None:
+    """Write a measurement and print it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    outputs.write(path, json.dumps(result, indent=1) + "\n")
+    print(table(result))
+    print(*(f"levels {path}" for path in result.get("paths", ())), sep="\n")
+    if len(result.get("clocks", ())) > 1:
+        print(*(f"{pair}: levels {path}" for pair, path in result["clocks"].items()), sep="\n")
+    print(f"{result['tool']}, {result['seconds']} s; written to {path}")
+
+
 def _option(text: str) -> tuple[str, Any]:
     name, _, value = text.partition("=")
     try:
@@ -222,30 +245,35 @@ def main() -> int:
         "--limits", type=pathlib.Path, metavar="FILE",
         help="a JSON file: the most of each figure that a target may take",
     )  # fmt: skip
+    parser.add_argument(
+        "--measured", type=pathlib.Path, metavar="FILE",
+        help="a JSON file with figures and the designs they are of; others are added",
+    )  # fmt: skip
     given = parser.parse_args()
-    console = rich.console.Console(stderr=True)
     try:
         limits = json.loads(given.limits.read_text(encoding="utf-8")) if given.limits else None
         if limits is not None:
             limits = of_version(limits["resources"], yosys_version())
         target = Target.from_name(given.target)
-        with console.status(f"synthesizing {target.name}"):
-            vendor = {"vendor": given.vendor} if given.vendor != "none" else {}
-            options = dict(given.option) | vendor
-            limited = (limits or {}).get(limited_name(target, options), {})
-            paths = given.paths or int("levels" in limited)
-            result = measure(target, options, paths=paths)
+        vendor = {"vendor": given.vendor} if given.vendor != "none" else {}
+        options = dict(given.option) | vendor
+        name = limited_name(target, options)
+        paths = given.paths or int("levels" in (limits or {}).get(name, {}))
+        design = measured.digest(
+            verilog.elaborate(target, **options), *SCRIPT, *FLAT, str(bool(paths)),
+            measured.tool_version("yosys"),
+        )  # fmt: skip
+        result = measured.find(given.measured, name, design)
+        if result:
+            print(f"{name}: {_said(result)}")
+        else:
+            with rich.console.Console(stderr=True).status(f"synthesizing {target.name}"):
+                result = measure(target, options, paths=paths)
+            _shown(result, given.output / f"{given.target}.json")
+            measured.keep(given.measured, name, design, counted(result))
     except DPUError as error:
         print(f"synth: {error}", file=sys.stderr)
         return 1
-    path = given.output / f"{given.target}.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    outputs.write(path, json.dumps(result, indent=1) + "\n")
-    print(table(result))
-    print(*(f"levels {path}" for path in result.get("paths", ())), sep="\n")
-    if len(result.get("clocks", ())) > 1:
-        print(*(f"{pair}: levels {path}" for pair, path in result["clocks"].items()), sep="\n")
-    print(f"{result['tool']}, {result['seconds']} s; written to {path}")
     if limits is None:
         return 0
     try:

@@ -18,9 +18,8 @@ from opendpu.cli.app import (
 )
 from opendpu.cli.input_values import input_shapes, input_values
 from opendpu.cli.progress import progress
-from opendpu.data_sets import Evaluation
-from opendpu.data_sets import evaluate as evaluate_data_set
-from opendpu.data_sets.evaluate import CALIBRATION, progress_path
+from opendpu.data_sets.evaluate import CALIBRATION, Evaluation, progress_path
+from opendpu.data_sets.evaluate import evaluate as evaluate_data_set
 from opendpu.data_sets.metrics import METRICS
 from opendpu.frontend.formats import signed
 

@@ -1,6 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
 """Accuracy of networks on whole data sets: float, quantized, and on simulated hardware."""
-
-from opendpu.data_sets.evaluate import Evaluation, evaluate
-
-__all__ = ["Evaluation", "evaluate"]

@@ -10,14 +10,17 @@ import os
 import signal
 from collections.abc import Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
+from typing import TYPE_CHECKING
 
 from opendpu import cluster
 from opendpu.data_sets.metrics import Counts
-from opendpu.data_sets.samples import DataSet
 from opendpu.data_sets.work import Task, Variant, count
 from opendpu.ir import Array
 from opendpu.processes import worker_pool
 from opendpu_arch.errors import DPUError
+
+if TYPE_CHECKING:  # workers need not read data
+    from opendpu.data_sets.samples import DataSet
 
 TRIES = 3
 """How often work is begun again that a worker was lost with."""
@@ -40,7 +43,7 @@ def _do(task: Task, data: tuple[dict[str, Array], Array]) -> Counts:
 
 
 def in_processes(
-    tasks: Sequence[Task], variants: Sequence[Variant], data: DataSet, workers: int | None = None
+    tasks: Sequence[Task], variants: Sequence[Variant], data: "DataSet", workers: int | None = None
 ) -> Done:
     """Yield what processes of this host count, as it comes.
 
@@ -65,7 +68,7 @@ def in_processes(
 
 
 def _through(
-    pool: concurrent.futures.Executor, tasks: Sequence[Task], data: DataSet, ahead: int
+    pool: concurrent.futures.Executor, tasks: Sequence[Task], data: "DataSet", ahead: int
 ) -> Done:
     running: dict[concurrent.futures.Future[Counts], Task] = {}
     coming = iter(tasks)
@@ -90,7 +93,9 @@ def _deaf() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def on_ray(tasks: Sequence[Task], variants: Sequence[Variant], data: DataSet, address: str) -> Done:
+def on_ray(
+    tasks: Sequence[Task], variants: Sequence[Variant], data: "DataSet", address: str
+) -> Done:
     """Yield what workers of a Ray cluster count, as it comes.
 
     Parameters

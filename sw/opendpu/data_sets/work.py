@@ -9,10 +9,10 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from opendpu import api
 from opendpu.data_sets.metrics import Counts, metric_of
 from opendpu.ir import Array
 from opendpu.ops.session import Session
+from opendpu.runners import load
 from opendpu.runtime import GraphRunner
 from opendpu.runtime.batch import run_batch
 
@@ -110,7 +110,7 @@ class _Compiled:
             path = pathlib.Path(folder, "model.xmodel")
             path.write_bytes(variant.content)
             options: dict[str, Any] = {"threads": 1} if variant.device == "ref" else {}
-            self._runner = GraphRunner(api.load(path), device=variant.device, workers=1, **options)
+            self._runner = GraphRunner(load(path), device=variant.device, workers=1, **options)
         self._outputs = variant.outputs
 
     def run(self, arrays: Mapping[str, Array]) -> Sequence[Array]:

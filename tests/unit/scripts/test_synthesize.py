@@ -11,6 +11,8 @@ import pytest
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[3] / "scripts" / "synth"))
 
+import ecp5
+import measured
 import synthesize
 from cells import Resources, count, total
 from ecp5 import PARTS, below, limits_of, measure
@@ -151,6 +153,67 @@ def test_a_part_that_is_slower_than_its_limit_is_named():
     assert below({"save": 64.94}, {"load": 70, "save": 65}) == [
         "save reaches 64.9 MHz, but 65 at least were agreed"
     ]
+
+
+def test_figures_are_of_one_design(tmp_path):
+    path = tmp_path / "measured.json"
+    one, other = measured.digest("module", "Yosys 1"), measured.digest("module", "Yosys 2")
+    assert measured.find(None, "B64", one) is None
+    assert measured.find(path, "B64", one) is None
+    measured.keep(path, "B64", one, {"lut": 3})
+    measured.keep(path, "B512", one, {"lut": 5})
+    assert measured.find(path, "B64", one) == {"lut": 3}
+    assert measured.find(path, "B64", other) is None
+    measured.keep(path, "B64", other, {"lut": 4})
+    assert measured.find(path, "B64", other) == {"lut": 4}
+    assert measured.find(path, "B512", one) == {"lut": 5}
+    assert one != measured.digest("moduleYosys 1") != measured.digest("module", "Yosys", " 1")
+
+
+def test_a_design_is_measured_once(monkeypatch, tmp_path, capsys):
+    """Nothing is synthesized of a design whose figures are known; limits hold for those too."""
+    limits, path = tmp_path / "limits.json", tmp_path / "measured.json"
+    limits.write_text(json.dumps({"resources": {"1.0": {"B64 vendor=none": {"lut": 10}}}}))
+    monkeypatch.setattr(synthesize, "yosys_version", lambda: "Yosys 1.0")
+    monkeypatch.setattr(measured, "tool_version", lambda program: "1.0")
+    text, counts = ["module a"], [9, 11]
+    monkeypatch.setattr(synthesize.verilog, "elaborate", lambda target, **options: text[0])
+    monkeypatch.setattr(
+        synthesize,
+        "synthesize",
+        lambda *_, **__: ({"opendpu_top": {"LUT6": counts.pop(0)}}, [], {}),
+    )
+    command = ["synthesize.py", "B64", "--vendor", "none", "--output", str(tmp_path)]
+    monkeypatch.setattr(sys, "argv", [*command, f"--limits={limits}", f"--measured={path}"])
+    assert [synthesize.main(), synthesize.main()] == [0, 0]
+    assert "9 lut; the design is the one that Yosys 1.0 measured" in capsys.readouterr().out
+    text[0] = "module b"
+    assert [synthesize.main(), synthesize.main()] == [1, 1]
+    assert not counts
+    assert capsys.readouterr().err.count("has 11 lut by Yosys 1.0, but 10 at most were agreed") == 2
+
+
+def test_parts_are_placed_once(monkeypatch, tmp_path, capsys):
+    path, placed = tmp_path / "measured.json", []
+    for name in ("yosys_version", "nextpnr_version"):
+        monkeypatch.setattr(ecp5, name, lambda: "1.0")
+    monkeypatch.setattr(measured, "tool_version", lambda program: "1.0")
+    monkeypatch.setattr(ecp5.verilog, "elaborate", lambda target, **options: "module a")
+    monkeypatch.setattr(ecp5, "netlist", lambda text, part, folder: placed.append(part))
+    monkeypatch.setattr(ecp5, "route", lambda made, seed: 70.0 + seed)
+    least = {"load": 72.0, "save": 71.0}
+
+    def found():
+        b64 = Target.from_name("B64")
+        made = measure(b64, least, tmp_path, estimate=0, seeds=3, least=least, record=path)
+        return {part: figures["fmax"] for part, figures in made["parts"].items()}
+
+    assert found() == found() == {"load": 72, "save": 71}
+    assert placed == ["load", "save"]
+    assert "load: 72.0 MHz, as measured of this design" in capsys.readouterr().out
+    least["save"] = 73.0  # more placements may be needed
+    assert found() == {"load": 72, "save": 73}
+    assert placed == ["load", "save", "save"]
 
 
 def test_what_is_above_its_limit_is_named():

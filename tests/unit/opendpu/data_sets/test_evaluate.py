@@ -21,7 +21,8 @@ from typer.testing import CliRunner
 from opendpu.calibration import Preprocessing
 from opendpu.calibration.images import Folder
 from opendpu.cli.app import app
-from opendpu.data_sets import evaluate, pools
+from opendpu.data_sets import pools
+from opendpu.data_sets.evaluate import evaluate
 from opendpu.data_sets.metrics import metric_of
 from opendpu.data_sets.progress_file import ProgressFile
 from opendpu.data_sets.samples import read_data
@@ -322,7 +323,7 @@ def test_control_c_stops_all_processes_and_says_how_to_go_on(digits):
 
 def test_a_script_without_a_guard_is_not_run_again_by_workers(digits):
     Path("script.py").write_text(
-        "from opendpu.data_sets import evaluate\n"
+        "from opendpu.data_sets.evaluate import evaluate\n"
         f"found = evaluate({str(digits)!r}, 'digits.npz', target={TARGET!r}, workers=1)\n"
         "print('samples', found.samples['quantized'])\n"
     )

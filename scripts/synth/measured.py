@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What was measured of a design stays true while design and tools stay: a file that is committed.
+
+Synthesis, placement and routing give the same figures of the same Verilog each time, and take ten
+minutes of a processor. A file of them, by the names that limits have, says with each which design
+and which tools it is of; where either is another, it is measured again.
+"""
+
+import hashlib
+import importlib.metadata
+import json
+import pathlib
+from typing import Any
+
+from opendpu_arch import outputs
+from opendpu_hw import tools
+
+
+def tool_version(program: str) -> str:
+    """Return which version of a program would run, without running it where YoWASP has it."""
+    package = pathlib.Path(tools.find(program)).name
+    if package.startswith("yowasp-"):
+        return f"{package} {importlib.metadata.version(package)}"
+    return str(tools.run(pathlib.Path(), program, "--version")).strip()
+
+
+def digest(*texts: str) -> str:
+    """Return what tells a design, what is done with it and by which tools from all others."""
+    found = hashlib.sha256()
+    for text in texts:
+        found.update(hashlib.sha256(text.encode()).digest())
+    return found.hexdigest()
+
+
+def find(path: pathlib.Path | None, name: str, design: str) -> dict[str, Any] | None:
+    """Return the figures that a file has of a name, if they are of this design.
+
+    Parameters
+    ----------
+    path
+        None, or a file that need not be there yet.
+    design
+        Of :func:`digest`.
+    """
+    if path is None or not path.exists():
+        return None
+    entry = json.loads(path.read_text(encoding="utf-8")).get(name)
+    return dict(entry["figures"]) if entry and entry["design"] == design else None
+
+
+def keep(path: pathlib.Path | None, name: str, design: str, figures: dict[str, Any]) -> None:
+    """Put figures of a design into the file, in place of those that it has of this name."""
+    if path is None:
+        return
+    entries = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    entries[name] = {"design": design, "figures": figures}
+    outputs.write(path, json.dumps(dict(sorted(entries.items())), indent=1) + "\n")
