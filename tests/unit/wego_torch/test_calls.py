@@ -37,7 +37,7 @@ def test_a_number_by_keyword_that_changes(runs):
     assert len(runs) >= 3
 
 
-@pytest.mark.parametrize("inference", [False, True])
+@pytest.mark.parametrize("inference", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_weights_that_are_written_past_counters(inference, runs):
     """As moving averages of weights are: through ``data``; or in inference mode."""
     with torch.inference_mode(inference):

@@ -141,10 +141,9 @@ class TwoStage(nn.Module):
     "make",
     [
         Transformer,
-        TwoStage,
         *(
             pytest.param(make, marks=pytest.mark.slow)
-            for make in (Inverted, Detector, Segmentation)
+            for make in (TwoStage, Inverted, Detector, Segmentation)
         ),
     ],
 )

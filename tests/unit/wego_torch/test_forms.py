@@ -102,9 +102,14 @@ def quantized_linear(net):
 @pytest.mark.parametrize(
     ("kind", "change"),
     [
-        (Custom, None), (Checkpointed, None), (Reentrant, None), (Twice, None),
-        (Small, orthogonal), (Small, hooked), (Small, torch.nn.DataParallel),
-        (Small, quantized_linear),
+        (Custom, None), (Checkpointed, None), (Twice, None), (Small, hooked),
+        *(
+            pytest.param(*one, marks=pytest.mark.slow)
+            for one in (
+                (Reentrant, None), (Small, orthogonal), (Small, torch.nn.DataParallel),
+                (Small, quantized_linear),
+            )
+        ),
     ],
 )  # fmt: skip
 def test_what_is_around_modules(seed, runs, kind, change):
@@ -115,9 +120,13 @@ def test_what_is_around_modules(seed, runs, kind, change):
     assert runs == [2]
 
 
-@pytest.mark.parametrize("made", [
-    Pair, Found, lambda scores, extra: {"scores": scores, "extra": [extra, "text"]},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "made",
+    [
+        *(pytest.param(made, marks=pytest.mark.slow) for made in (Pair, Found)),
+        lambda scores, extra: {"scores": scores, "extra": [extra, "text"]},
+    ],
+)
 def test_results_that_are_nested_and_partly_nothing(seed, runs, made):
     class Nested(Small):
         def forward(self, x):
@@ -136,7 +145,14 @@ def test_results_that_are_nested_and_partly_nothing(seed, runs, made):
     assert runs == [2]
 
 
-@pytest.mark.parametrize("kind", ["channels_last", "strided", "expanded", "inference"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "channels_last",
+        "expanded",
+        *(pytest.param(k, marks=pytest.mark.slow) for k in ("strided", "inference")),
+    ],
+)
 def test_memory_of_any_order(seed, runs, kind):
     net = seeded(Small(), seed).eval()
     images = torch.randn(2, *SHAPE)
@@ -166,7 +182,7 @@ def test_arguments_by_keyword_only_and_numbers(seed, runs):
     assert runs == [2]
 
 
-@pytest.mark.parametrize("loaded", [False, True])
+@pytest.mark.parametrize("loaded", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_scripted_modules_stay_in_pytorch_and_that_is_said(
     seed, runs, tmp_path, caplog, monkeypatch, loaded
 ):

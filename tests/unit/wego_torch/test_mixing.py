@@ -52,7 +52,14 @@ class Warped(Small):
         return F.grid_sample(found, grid, align_corners=False)
 
 
-@pytest.mark.parametrize("kind", [Similar, Remembering, Warped])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(Similar, marks=pytest.mark.slow),
+        pytest.param(Remembering, marks=pytest.mark.slow),
+        Warped,
+    ],
+)
 def test_what_treats_samples_by_itself_is_on_the_dpu(kind, seed, runs):
     net = seeded(kind(), seed).eval()
     images = torch.randn(2, *SHAPE)

@@ -78,7 +78,14 @@ def quantized(net, *args):
 
 
 @pytest.mark.usefixtures("seed")
-@pytest.mark.parametrize("kind", [Dictionary, WithNone, Dataclass])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(Dictionary, marks=pytest.mark.slow),
+        pytest.param(WithNone, marks=pytest.mark.slow),
+        Dataclass,
+    ],
+)
 def test_results_keep_their_form(kind):
     net, x = seeded(kind(), 3), torch.randn(2, *SHAPE)
     with torch.no_grad():
@@ -117,7 +124,9 @@ def test_numbers_that_the_trace_holds():
 
 
 @pytest.mark.usefixtures("seed", "forgotten_with_gradients")
-@pytest.mark.parametrize("around", [torch.no_grad, torch.inference_mode])
+@pytest.mark.parametrize(
+    "around", [torch.no_grad, pytest.param(torch.inference_mode, marks=pytest.mark.slow)]
+)
 def test_no_gradients_inside_of_a_function(around, runs):
     net, mean = seeded(Small(), 3), torch.tensor([0.5, 0.4, 0.3]).reshape(1, 3, 1, 1)
 

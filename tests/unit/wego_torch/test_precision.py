@@ -12,7 +12,14 @@ from small_programs import forgotten as forgotten  # noqa: E402
 from small_programs import runs as runs  # noqa: E402
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        torch.float16,
+        pytest.param(torch.bfloat16, marks=pytest.mark.slow),
+        pytest.param(torch.float64, marks=pytest.mark.slow),
+    ],
+)
 def test_networks_of_other_types_give_results_of_these(dtype, seed, runs):
     net = seeded(Small(), seed).eval()
     images = torch.randn(2, *SHAPE)

@@ -259,7 +259,7 @@ def test_a_batch_without_samples(seed, runs):
     assert runs == [2]
 
 
-@pytest.mark.parametrize("extra", ["labels", "ids"])
+@pytest.mark.parametrize("extra", ["labels", pytest.param("ids", marks=pytest.mark.slow)])
 def test_batches_with_more_than_the_network_takes(extra, seed, runs):
     class Named(Small):
         def forward(self, pixels, mask=None):
