@@ -307,7 +307,9 @@ main()
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)]
+)
 def test_interrupted_runs_end_and_leave_nothing(folder, image, number):
     """The job that runs is ended, those that wait are dropped, no trace of either."""
     np.savez(folder / "in.npz", x=np.stack([image] * 20))
@@ -330,7 +332,9 @@ main()
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "number", [pytest.param(signal.SIGINT, marks=pytest.mark.slow), signal.SIGTERM]
+)
 def test_interrupted_compilations_leave_nothing(folder, number):
     (folder / "out.xmodel").write_bytes(b"before")
     arguments = [
