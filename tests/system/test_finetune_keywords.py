@@ -16,7 +16,8 @@ BITS = 3
 """Width of weights at which rounding alone costs far more than three points."""
 
 
-@pytest.mark.parametrize("method", ["adaquant", pytest.param("adaround", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["adaquant", "adaround"])
 def test_half_of_the_loss_comes_back(models, method):
     """100 clips to quantize and finetune with, without labels; accuracy is that of 800 others."""
     pytest.importorskip("torch")

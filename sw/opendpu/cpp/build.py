@@ -90,12 +90,17 @@ def _flags(library: pathlib.Path) -> list[str]:
     paths = sorted({str(pathlib.Path(path).resolve()) for path in _package_folders()})
     quoted = ", ".join(f'"{path}"' for path in paths)
     return [
-        "-std=c++17", "-O1", "-fPIC", "-shared", "-Wall", "-Wextra", f"-I{INCLUDE}",
+        "-std=c++17", "-O1", "-fPIC", "-shared", "-Wall", "-Wextra", f"-I{INCLUDE}", f"-I{SOURCE}",
         f"-I{sysconfig.get_path('include')}", f"-I{sysconfig.get_path('platinclude')}",
         f'-DOPENDPU_PYTHON_EXECUTABLE="{sys.executable}"', f"-DOPENDPU_PYTHON_PATHS={quoted}",
         f"-Wl,-soname,lib{packages.LIBRARY}.so", f"-Wl,-rpath,{folder}", "-o", str(library),
-        *map(str, sorted(SOURCE.glob("*.cpp"))), f"-L{folder}", f"-lpython{version}",
+        "-x", "c++", "-", f"-L{folder}", f"-lpython{version}",
     ]  # fmt: skip
+
+
+def _unit() -> str:
+    """Return a translation unit of all sources: reading the headers takes most of the time."""
+    return "".join(f'#include "{path.name}"\n' for path in sorted(SOURCE.glob("*.cpp")))
 
 
 def _package_folders() -> list[str]:
@@ -112,12 +117,12 @@ def _compile(library: pathlib.Path) -> None:
     header = pathlib.Path(sysconfig.get_path("include")) / "Python.h"
     if not header.is_file():
         raise ToolError(f"the C++ library needs {header}; Debian has it in python3-dev")
-    run([compiler(), *_flags(library)], "build the C++ library")
+    run([compiler(), *_flags(library)], "build the C++ library", _unit())
 
 
-def run(command: list[str], purpose: str) -> str:
-    """Run a tool and return what it prints; ToolError where it fails."""
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+def run(command: list[str], purpose: str, given: str | None = None) -> str:
+    """Run a tool, which reads what is ``given``; return what it prints, ToolError if it fails."""
+    done = subprocess.run(command, input=given, capture_output=True, text=True, check=False)
     if done.returncode:
         raise ToolError(f"{command[0]} failed to {purpose}: {done.stderr.strip()}")
     return done.stdout
