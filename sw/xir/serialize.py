@@ -17,6 +17,9 @@ from xir.oplib import ArgDef, AttrDef, Occurrence, OpDef
 from xir.subgraph import Subgraph
 from xir.wire import decode_attrs, decode_value, encode_attrs, encode_value
 
+_POINTER = b"version https://git-lfs.github.com/spec/"
+"""How files begin that stand for large ones in a clone without Git LFS."""
+
 
 def read(graph: OpGraph, path: str | os.PathLike[str]) -> None:
     """Fill the empty ``graph`` from the file ``path``; ModelFormatError if it holds none."""
@@ -65,6 +68,11 @@ def dumps(graph: OpGraph) -> bytes:
 def _parse(data: bytes) -> Any:
     if not data:
         raise ModelFormatError("the file is empty", code="XIR_READ_PB_FAILURE")
+    if data.startswith(_POINTER):
+        raise ModelFormatError(
+            "the file only points to an .xmodel that Git LFS keeps; get it with git lfs pull",
+            code="XIR_READ_PB_FAILURE",
+        )
     try:
         message = proto.Graph.FromString(data)
     except DecodeError:
