@@ -68,18 +68,13 @@ def dumps(graph: OpGraph) -> bytes:
 def _parse(data: bytes) -> Any:
     if not data:
         raise ModelFormatError("the file is empty", code="XIR_READ_PB_FAILURE")
-    if data.startswith(_POINTER):
-        raise ModelFormatError(
-            "the file only points to an .xmodel that Git LFS keeps; get it with git lfs pull",
-            code="XIR_READ_PB_FAILURE",
-        )
     try:
         message = proto.Graph.FromString(data)
     except DecodeError:
-        raise ModelFormatError(
-            f"not an .xmodel, or truncated or corrupt: its {len(data)} bytes are no protobuf graph",
-            code="XIR_READ_PB_FAILURE",
-        ) from None
+        what = f"not an .xmodel, or truncated or corrupt: its {len(data)} bytes are no protobuf graph"
+        if bytes(data[: len(_POINTER)]) == _POINTER:
+            what = "the file only points to an .xmodel that Git LFS keeps; get it with git lfs pull"
+        raise ModelFormatError(what, code="XIR_READ_PB_FAILURE") from None
     if not message.HasField("subg_root"):
         raise ModelFormatError(
             f"not an .xmodel, or truncated: a graph with {len(message.op_node)} ops and no root "
