@@ -71,7 +71,9 @@ def _parse(data: bytes) -> Any:
     try:
         message = proto.Graph.FromString(data)
     except DecodeError:
-        what = f"not an .xmodel, or truncated or corrupt: its {len(data)} bytes are no protobuf graph"
+        what = (
+            f"not an .xmodel, or truncated or corrupt: its {len(data)} bytes are no protobuf graph"
+        )
         if bytes(data[: len(_POINTER)]) == _POINTER:
             what = "the file only points to an .xmodel that Git LFS keeps; get it with git lfs pull"
         raise ModelFormatError(what, code="XIR_READ_PB_FAILURE") from None
