@@ -12,7 +12,21 @@ def target_of_path(path: str | pathlib.Path, kind: str) -> str | None:
 
     Scripts say ``/opt/vitis_ai/compiler/arch/…``, where the file lies in AMD's containers.
     """
-    *_, above, folder, board, name = ("", "", "", *pathlib.PurePath(path).parts)
-    if (above, folder, name) != ("arch", kind, "arch.json"):
-        return None
-    return ARCH_FILES.get(board.upper())
+    named, board = _kind_and_board(path)
+    return ARCH_FILES.get(board.upper()) if named == kind else None
+
+
+def why_unknown(path: str | pathlib.Path, kind: str) -> str:
+    """Return what is to be said of a path of Vitis AI's that has no target; nothing of others."""
+    named, board = _kind_and_board(path)
+    if not named.startswith("DPU"):
+        return ""
+    if named != kind:
+        return f"; it is for a {named}, but DPUs here are {kind}s"
+    return f"; without the file, boards known are {', '.join(ARCH_FILES)}, but not {board}"
+
+
+def _kind_and_board(path: str | pathlib.Path) -> tuple[str, str]:
+    """Return the folders around Vitis AI's files; empty for other paths."""
+    *_, above, kind, board, name = ("", "", "", "", *pathlib.PurePath(path).parts)
+    return (kind, board) if (above, name) == ("arch", "arch.json") else ("", "")

@@ -102,3 +102,7 @@ class TensorError(DPUError):
 
 class ToolError(DPUError):
     """A program of the host is missing or failed, for example the C++ compiler."""
+
+
+class MissingExtraError(ToolError, ModuleNotFoundError):
+    """A package of an extra is not installed; programs that can do without expect ImportError."""

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 from opendpu_arch import inputs
-from opendpu_arch.arch_files import target_of_path
+from opendpu_arch.arch_files import target_of_path, why_unknown
 from opendpu_arch.errors import TargetError
 from opendpu_arch.extensions import Extension, extension, feature_bits, in_feature_code
 
@@ -348,8 +348,9 @@ class Target:
                 if missing and (name := target_of_path(source, TYPE)):
                     return cls.from_name(name)
                 why = error.strerror if isinstance(error, OSError) else error
+                more = why_unknown(source, TYPE) if missing else ""
                 raise TargetError(
-                    f"arch.json {str(source)!r} cannot be read: {why}",
+                    f"arch.json {str(source)!r} cannot be read: {why}{more}",
                     code="TARGET_FACTORY_PARSE_TARGET_FAIL",
                 ) from error
         entries = {

@@ -10,14 +10,10 @@
 TensorFlow's, compiled or not.
 """
 
-from opendpu_arch.errors import ToolError
+from opendpu_arch.extras import needs
 
-try:
+with needs("OnBoard", "tensorboard"):
     import tensorboard  # noqa: F401
-except ModuleNotFoundError as error:
-    raise ToolError(
-        f"OnBoard needs {error.name}, which is not installed: pip install 'opendpu[tensorboard]'"
-    ) from error
 
 from OnBoard.collector import SummaryCollector
 

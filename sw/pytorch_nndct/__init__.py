@@ -9,15 +9,11 @@ them.
 import sys
 
 from nndct_shared.utils.option_util import take_options
-from opendpu_arch.errors import ToolError
+from opendpu_arch.extras import needs
 
-try:
+with needs("pytorch_nndct", "torch"):
     import onnxscript  # noqa: F401
     import torch  # noqa: F401
-except ModuleNotFoundError as error:
-    raise ToolError(
-        f"pytorch_nndct needs {error.name}, which is not installed: pip install 'opendpu[torch]'"
-    ) from error
 
 from pytorch_nndct import apis, bfp, nn, quantization, utils
 from pytorch_nndct.apis import Inspector, dump_xmodel, torch_quantizer

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from opendpu.ir import Graph
 from opendpu.ir.types import TensorType
-from opendpu_arch.errors import UnsupportedError
+from opendpu_arch.errors import TensorError, UnsupportedError
 
 Batch = dict[str, npt.NDArray[Any]]
 
@@ -26,8 +26,24 @@ class Reader(Protocol):
 
 
 def batches_of(reader: Reader) -> Iterator[Batch]:
-    """Yield what a reader has."""
+    """Yield what a reader has.
+
+    Raises
+    ------
+    TensorError
+        It is no reader, or gives something else than arrays by input.
+    """
+    if not callable(getattr(reader, "get_next", None)):
+        raise TensorError(
+            f"the reader of calibration data is of type {type(reader).__name__}, but must have a "
+            "method get_next, which gives dictionaries of arrays by input and at last None"
+        )
     while (batch := reader.get_next()) is not None:
+        if not isinstance(batch, Mapping):
+            raise TensorError(
+                f"the reader of calibration data gives a {type(batch).__name__}, but must give "
+                "dictionaries of arrays by input"
+            )
         yield batch
 
 

@@ -84,21 +84,25 @@ class PeekableBatches:
         return itertools.chain(self._first, self._given)
 
 
-def with_last_axis(
+def with_all_axes(
     graph: FloatGraph, given: Iterable[dict[str, Array]]
 ) -> Iterator[dict[str, Array]]:
-    """Yield batches with the last axis that the inputs of a graph have and the arrays have not.
+    """Yield batches with the axes that the inputs of a graph have and the arrays have not.
 
-    Models of Keras take samples without it where it has one element.
+    That is the last one, which models of Keras take samples without where it has one element; or
+    the first, where a batch is a single sample.
     """
     shapes = {node.name: node.shape for node in graph if node.kind == "data"}
     for batch in given:
-        yield {
-            name: array[..., None]
-            if shapes.get(name, ())[-1:] == (1,) and array.ndim == len(shapes[name]) - 1
-            else array
-            for name, array in batch.items()
-        }
+        yield {name: _completed(array, shapes.get(name, ())) for name, array in batch.items()}
+
+
+def _completed(array: Array, shape: Sequence[int]) -> Array:
+    if array.ndim != len(shape) - 1:
+        return array
+    if shape[-1] == 1 and array.shape[1:] == tuple(shape[1:-1]):
+        return array[..., None]
+    return array[None] if array.shape == tuple(shape[1:]) else array
 
 
 def random_batch(graph: FloatGraph, seed: int, size: int = 2) -> dict[str, Array]:

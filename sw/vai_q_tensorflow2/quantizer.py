@@ -26,7 +26,7 @@ from vai_q_tensorflow2.dataset import (
     PeekableBatches,
     batches,
     random_batch,
-    with_last_axis,
+    with_all_axes,
 )
 from vai_q_tensorflow2.network import QuantizedNetwork, as_model, network_of
 from vai_q_tensorflow2.shapes import input_shapes, left_open, shapes_of_data
@@ -120,7 +120,7 @@ class VitisQuantizer:
         if calib_dataset is None and not strategies.needs_data(config):
             data = random_batch(graph, config.seed)
         else:
-            data = with_last_axis(graph, seen)
+            data = with_all_axes(graph, seen)
         found = quantize_with_report(graph, data, config)
         self.report = found.report
         if verbose and found.report is not None:
@@ -207,7 +207,7 @@ class VitisQuantizer:
             )
         data: Any = random_batch(graph, config.seed)
         if init_quant:
-            data = with_last_axis(graph, seen)
+            data = with_all_axes(graph, seen)
         if not init_quant:
             config = dataclasses.replace(config, cross_layer=False)
         config = dataclasses.replace(

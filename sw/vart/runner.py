@@ -15,6 +15,7 @@ from opendpu.runtime import CpuRunner, Device, GraphRunner, GraphStatistics, Job
 from opendpu.runtime.arrays import Array, Arrays
 from opendpu.runtime.buffers import view
 from opendpu.runtime.description import device_of
+from opendpu.runtime.job_runner import JobRunner
 from opendpu.runtime.program import Program
 from opendpu.runtime.tensor_buffer import TensorBuffer
 from opendpu_arch.errors import UnsupportedError
@@ -38,7 +39,15 @@ class Runner:
         NHWC = 0
         NCHW = 1
 
-    def __init__(self, runner: opendpu.runtime.Runner | CpuRunner | GraphRunner) -> None:
+    def __init__(
+        self, runner: opendpu.runtime.Runner | CpuRunner | GraphRunner, *others: object
+    ) -> None:
+        if others or not isinstance(runner, JobRunner):
+            kind = type(self).__name__
+            raise TypeError(
+                f"vart.{kind} has no constructor for programs; use "
+                f"vart.{kind}.create_runner(subgraph, mode)"
+            )
         self._runner = runner
         self._inputs = runner.get_input_tensors()
         self._outputs = runner.get_output_tensors()
@@ -133,7 +142,7 @@ class Runner:
             self.wait(job)
         return job
 
-    def wait(self, job: int | tuple[int, int], timeout: int = -1) -> int:
+    def wait(self, job: int | tuple[int, int], timeout: float | None = -1) -> int:
         """Wait for a job, at most ``timeout`` milliseconds if that is positive; return 0.
 
         Without a ``timeout`` the environment's ``XLNX_DPU_TIMEOUT`` counts, if it is set.
@@ -142,7 +151,14 @@ class Runner:
         ------
         DPUError
             The job failed, or is not known.
+        TypeError
+            The job or the timeout is no number.
         """
+        if timeout is None:
+            timeout = -1
+        elif not isinstance(timeout, int | float | np.number):
+            kind = type(timeout).__name__
+            raise TypeError(f"timeout is {timeout!r} of type {kind}, but must be milliseconds")
         limit = timeout if timeout > 0 else _environments_timeout()
         return self._runner.wait(job, limit / 1000 if limit > 0 else None)
 

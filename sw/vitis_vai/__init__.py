@@ -6,6 +6,11 @@
 ``opendpu[tensorflow]``.
 """
 
+from opendpu_arch.extras import needs
+
+with needs("vitis_vai", "tensorflow"):
+    import tensorflow  # noqa: F401
+
 from vitis_vai import enums, wrap_conversion
 from vitis_vai.graph import create_wego_graph
 from vitis_vai.model import create_wego_model

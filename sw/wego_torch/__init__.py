@@ -4,15 +4,11 @@
 Importing it lets ``torch.jit.load`` read quantized TorchScript modules, and compiled ones.
 """
 
-from opendpu_arch.errors import ToolError
+from opendpu_arch.extras import needs
 
-try:
+with needs("wego_torch", "torch"):
     import onnxscript  # noqa: F401
     import torch  # noqa: F401
-except ModuleNotFoundError as error:
-    raise ToolError(
-        f"wego_torch needs {error.name}, which is not installed: pip install 'opendpu[torch]'"
-    ) from error
 
 from wego_torch.compiling import compile
 from wego_torch.messages import WegoError

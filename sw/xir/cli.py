@@ -57,6 +57,13 @@ def show_subgraphs(xmodel: Model) -> None:
     typer.echo(dump.tree(Graph.deserialize(xmodel).get_root_subgraph()), nl=False)
 
 
+@app.command("dump_reg")
+@_errors_in_one_line
+def show_registers(xmodel: Model) -> None:
+    """Show what the registers of each subgraph for the DPU are for."""
+    typer.echo(dump.registers(Graph.deserialize(xmodel).get_root_subgraph()), nl=False)
+
+
 @app.command("dump_txt")
 @_errors_in_one_line
 def dump_txt(
@@ -108,6 +115,13 @@ def draw_svg(
     """Draw the graph as SVG."""
     outputs.check(svg, inputs=[xmodel])
     Graph.deserialize(xmodel).save_as_image(svg, "svg")
+
+
+@app.command("help")
+def show_help(context: typer.Context) -> None:
+    """Show this."""
+    assert context.parent is not None
+    typer.echo(context.parent.get_help())
 
 
 def main() -> None:

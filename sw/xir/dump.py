@@ -60,6 +60,35 @@ def _tensor(tensor: Tensor) -> str:
     return f"xir_tensor{{{tensor.name}:({dims}){fixpos} # of elements= {count}}}"
 
 
+_REGISTERS = (
+    "reg_id_to_context_type", "reg_id_to_context_type_v2", "reg_id_to_hw_segment",
+    "reg_id_to_parameter_value", "reg_id_to_size",
+)  # fmt: skip
+"""Attributes of a subgraph for the DPU that say what the registers of its job are for."""
+
+
+def registers(subgraph: Subgraph, depth: int = 0) -> str:
+    """Return what the registers of each subgraph for the DPU are for, of constants size and MD5."""
+    lines = []
+    if subgraph.has_attr("device") and subgraph.get_attr("device") == "DPU":
+        margin = "    " * (depth + 1)
+        lines.append("    " * depth + subgraph.get_name())
+        for name in _REGISTERS:
+            lines.append(f"{margin}{name}:")
+            found = subgraph.get_attr(name) if subgraph.has_attr(name) else {}
+            if isinstance(found, dict):
+                lines += [f"{margin}{key} => {_register(found[key])}" for key in sorted(found)]
+        lines += ["", ""]
+    below = (registers(child, depth + 1) for child in subgraph.toposort_child_subgraph())
+    return "".join(["\n".join(lines), *below])
+
+
+def _register(value: Any) -> str:
+    if isinstance(value, bytes):
+        return f"{len(value)} bytes md5sum= {_md5(value)}"
+    return str(value)
+
+
 def text(path: str | os.PathLike[str], folder: pathlib.Path | None = None) -> str:
     """Return a file's protobuf message as text, of byte values only size, MD5 and both ends.
 

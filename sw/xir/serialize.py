@@ -17,6 +17,9 @@ from xir.oplib import ArgDef, AttrDef, Occurrence, OpDef
 from xir.subgraph import Subgraph
 from xir.wire import decode_attrs, decode_value, encode_attrs, encode_value
 
+_POINTER = b"version https://git-lfs.github.com/spec/"
+"""How files begin that stand for large ones in a clone without Git LFS."""
+
 
 def read(graph: OpGraph, path: str | os.PathLike[str]) -> None:
     """Fill the empty ``graph`` from the file ``path``; ModelFormatError if it holds none."""
@@ -68,10 +71,12 @@ def _parse(data: bytes) -> Any:
     try:
         message = proto.Graph.FromString(data)
     except DecodeError:
-        raise ModelFormatError(
-            f"not an .xmodel, or truncated or corrupt: its {len(data)} bytes are no protobuf graph",
-            code="XIR_READ_PB_FAILURE",
-        ) from None
+        what = (
+            f"not an .xmodel, or truncated or corrupt: its {len(data)} bytes are no protobuf graph"
+        )
+        if bytes(data[: len(_POINTER)]) == _POINTER:
+            what = "the file only points to an .xmodel that Git LFS keeps; get it with git lfs pull"
+        raise ModelFormatError(what, code="XIR_READ_PB_FAILURE") from None
     if not message.HasField("subg_root"):
         raise ModelFormatError(
             f"not an .xmodel, or truncated: a graph with {len(message.op_node)} ops and no root "

@@ -46,6 +46,39 @@ def test_threads_with_buffers_of_their_own(prefix, model, values, tmp_path, thre
             np.testing.assert_array_equal(floats, np.ldexp(np.float32(wanted.ravel()), -point))
 
 
+def test_a_program_in_c(prefix, model, values, tmp_path):
+    program = tmp_path / "plain"
+    run(
+        opendpu.cpp.compiler(), "-x", "c", "-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror",
+        f"-I{prefix / 'include'}", SOURCES / "plain.c", "-o", program, f"-L{prefix / 'lib'}",
+        f"-Wl,-rpath,{prefix / 'lib'}", "-lvart-runner", "-lxir",
+    )  # fmt: skip
+    values.tofile(tmp_path / "in.bin")
+    graph = xir.Graph.deserialize(model)
+    (dpu,) = dpu_subgraphs(graph)
+    done = run(program, model, tmp_path / "in.bin", tmp_path / "out.bin", OPENDPU_DEVICE="ref")
+
+    def told(what, tensor):
+        sizes = " ".join(map(str, tensor.dims))
+        count, point = tensor.get_element_num(), tensor.get_attr("fix_point")
+        return f"{what} {tensor.name} 8 2 {sizes} = {count} {count} point 1 {point}"
+
+    with Runner(dpu, device="ref") as runner:
+        expected = np.concatenate([each.ravel() for each in runner.run([values]).values()])
+        (taken,), given = runner.get_input_tensors(), runner.get_output_tensors()
+    assert done.stdout.splitlines() == [
+        f"{graph.get_name()} {dpu.get_name()} 1 2 1 1",
+        "1 1",
+        told("in", taken),
+        "wait 0",
+        *(told("out", tensor) for tensor in given),
+    ]
+    np.testing.assert_array_equal(np.fromfile(tmp_path / "out.bin", np.int8), expected)
+    failed = run(program, tmp_path / "none.xmodel", "", "", check=False)
+    assert failed.returncode < 0  # by a signal
+    assert "none.xmodel: cannot be read" in failed.stderr
+
+
 def test_buffers_of_runners(prefix, model, values, tmp_path):
     program = built(prefix, tmp_path, "buffers")
     values.tofile(tmp_path / "in.bin")

@@ -15,7 +15,8 @@ from opendpu.frontend.requantizing import Requantize
 from opendpu.frontend.tensorflow import load_frozen
 from opendpu.frontend.tflite import load_tflite
 from opendpu.ir import FloatGraph
-from opendpu_arch.errors import ModelFormatError, ToolError, UnsupportedError
+from opendpu_arch import extras
+from opendpu_arch.errors import ModelFormatError, UnsupportedError
 
 _WITHOUT_VALUES = {
     Format.PYTORCH: "programs of PyTorch: export the module with the value in it",
@@ -49,7 +50,7 @@ def load_model(
 
     Raises
     ------
-    ToolError
+    MissingExtraError
         It is of PyTorch, Keras or TensorFlow 2, which is not installed.
     UnsupportedError
         ``input_values`` are given for a format whose inputs cannot become constants.
@@ -101,9 +102,5 @@ def _needs(extra: str, path: pathlib.Path, kind: str) -> Iterator[None]:
     """Say which extra is missing where a framework cannot be imported to read what is there."""
     if not path.exists():
         raise ModelFormatError(f"{path}: no such file", code="XCOM_FILE_NOT_EXISTS")
-    try:
+    with extras.needs(f"{path} is a {kind}, and", extra):
         yield
-    except ModuleNotFoundError as error:
-        raise ToolError(
-            f"{path} is a {kind}, and needs {error.name}: pip install 'opendpu[{extra}]'"
-        ) from None

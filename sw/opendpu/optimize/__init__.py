@@ -7,16 +7,11 @@ there to be less of is multiply-accumulates, parameters or cycles of a target (`
 by trying networks (``search``). Needs the extra ``opendpu[optimizer]``.
 """
 
-from opendpu_arch.errors import ToolError
+from opendpu_arch.extras import needs
 
-try:
+with needs("the optimizer", "optimizer"):
     import torch  # noqa: F401
     import torch_pruning  # noqa: F401
-except ModuleNotFoundError as error:
-    raise ToolError(
-        f"the optimizer needs {error.name}, which is not installed: "
-        "pip install 'opendpu[optimizer]'"
-    ) from error
 
 from opendpu.optimize.groups import analyze
 from opendpu.optimize.objective import OBJECTIVES, objective_of

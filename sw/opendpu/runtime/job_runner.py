@@ -3,7 +3,7 @@
 
 import operator
 from types import TracebackType
-from typing import Any, Generic, Self
+from typing import Any, Generic, NoReturn, Self
 
 from opendpu.runtime.jobs import JobQueue, Result
 
@@ -29,6 +29,13 @@ class JobRunner(Generic[Result]):
     ) -> Result:
         """Return what a job took; waits for it. Kept for the last 1024 jobs waited for."""
         return self._jobs.result(_number(job), timeout_seconds)
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse to be copied or sent to another process: threads and devices cannot be."""
+        raise TypeError(
+            "a runner cannot be copied or given to another process; give it the graph or the path "
+            "of its file, and create a runner there"
+        )
 
     def cancel(self) -> None:
         """Drop the jobs that have not begun."""

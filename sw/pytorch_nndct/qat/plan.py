@@ -136,7 +136,8 @@ def plan_of(
     layers = [n.name for n in reference if is_layer(n) and n.name in specs.weights]
     calls = [(stub, source) for stub, source in traced.floating.begins.items()]
     calls += [(n, n) for n in groups.names if _is_module(traced.places.get(n))]
-    _check_calls(traced, [*(call for call, _ in calls), *layers], reused=reused)
+    modules = [name for name in layers if _is_module(traced.places.get(name))]
+    _check_calls(traced, [*(call for call, _ in calls), *modules], reused=reused)
     results: dict[str, str] = {}
     same: dict[str, str] = {}
     for call, source in calls:

@@ -295,6 +295,11 @@ def test_what_cannot_be_trained(capsys):
         "NOT_A_MODULE", r"torch.add \(test_qat.py:\d+\) is to be quantized, but is no torch"
     ):
         QatProcessor(Body(lambda self, x, y: x + y), X).trainable_model()
+    scores = Body(lambda self, x, y: self.add(x, (y * 0.3 @ y.transpose(2, 3)) @ (y * 0.7)))
+    with error(
+        "NOT_A_MODULE", r"torch.mul \(test_qat.py:\d+\) is to be quantized, but is no torch"
+    ):
+        QatProcessor(scores, X).trainable_model()
     twice = Body(lambda self, x, y: self.relu(self.conv(y)))
     with error("REUSED_MODULE", r"module 'relu' is called 2 times \(test_qat.py:\d+, test_qat.py:"):
         QatProcessor(twice, X).trainable_model()

@@ -18,7 +18,7 @@ from opendpu.ops.session import Session
 from opendpu.quantize import complete, quantize
 from opendpu.quantize.config import FinetuneConfig, QuantizeConfig
 from opendpu.quantize.tensor_spec import TensorSpec
-from opendpu_arch.errors import OutputError, UnsupportedError
+from opendpu_arch.errors import OutputError, TensorError, UnsupportedError
 from vai_q_onnx import PowerOfTwoMethod, VitisQuantFormat, VitisQuantType, options
 from vai_q_onnx.quantize import configuration
 from vai_q_onnx.selection import as_overrides, float_nodes
@@ -458,6 +458,19 @@ def test_free_dimensions_are_those_of_the_first_batch(open_model, tmp_path):
     assert report.samples == 3
     (given,) = onnxruntime.InferenceSession(tmp_path / "q.onnx").get_inputs()
     assert given.shape[1:] == [3, 8, 12]
+
+
+def test_readers_that_are_none(float_model, tmp_path):
+    class OfArrays(Reader):
+        def get_next(self):
+            return DATA
+
+    for reader, message in (
+        ([{"image": DATA}], "is of type list, but must have a method get_next"),
+        (OfArrays(), "gives a ndarray, but must give dictionaries of arrays by input"),
+    ):
+        with pytest.raises(TensorError, match=f"the reader of calibration data {message}"):
+            vai_q_onnx.quantize_static(float_model, tmp_path / "q.onnx", reader)
 
 
 def test_free_dimensions_of_a_reader_without_data(open_model, tmp_path):

@@ -186,13 +186,15 @@ def test_samples_without_a_last_axis_of_one(rng):
     x = keras.Input((10, 12, 1), name="table")
     network = keras.Model(x, keras.layers.Conv2D(4, 3, name="conv")(x))
     tables = rng.standard_normal((40, 10, 12)).astype(np.float32)
+    images = tables[..., None]
     found = [
         vitis_quantize.VitisQuantizer(network)
         .quantize_model(calib_dataset=data)
-        .predict(tables[..., None], verbose=0)
-        for data in (tables, tables[..., None])
+        .predict(images, verbose=0)
+        for data in (tables, images, list(images))  # the last one: a batch is one sample
     ]
-    np.testing.assert_array_equal(*found)
+    np.testing.assert_array_equal(found[0], found[1])
+    np.testing.assert_array_equal(found[2], found[1])
 
 
 def test_what_is_refused(model):

@@ -2,8 +2,10 @@
 """The drop-in module against a small program on the functional simulator."""
 
 import array
+import copy
 import ctypes
 import dataclasses
+import pickle
 import re
 import time
 
@@ -370,6 +372,33 @@ def test_cxx_programs_that_keep_no_number_wait_for_all():
     assert len(done) == 3
     with pytest.raises(DPUError, match="no job is waited for"):
         bridged.wait(-1, 0)
+
+
+def test_a_timeout_is_a_number_or_nothing():
+    runner = vart.Runner.create_runner(copying_subgraph())
+    buffers = [np.zeros(tensor.dims, np.int8) for tensor in runner.get_input_tensors()]
+    for timeout in (None, np.int64(60_000), 60_000.0):
+        assert runner.wait(runner.execute_async(buffers, buffers), timeout) == 0
+    with pytest.raises(TypeError, match="timeout is '1' of type str, but must be milliseconds"):
+        runner.wait(runner.execute_async(buffers, buffers), "1")
+
+
+@pytest.mark.parametrize("kind", [vart.Runner, vart.RunnerExt])
+def test_runners_have_no_constructor_for_programs(kind):
+    message = rf"use vart\.{kind.__name__}\.create_runner\(subgraph, mode\)"
+    for arguments in ([copying_subgraph()], [copying_subgraph(), "run"]):
+        with pytest.raises(TypeError, match=message):
+            kind(*arguments)
+
+
+@pytest.mark.parametrize("root", [False, True])
+def test_a_runner_stays_in_its_process(root):
+    subgraph = copying_subgraph()
+    whole = subgraph.get_graph().get_root_subgraph()
+    runner = vart.Runner.create_runner(whole if root else subgraph)
+    for copied in (pickle.dumps, copy.deepcopy):
+        with pytest.raises(TypeError, match="give it the graph or the path of its file"):
+            copied(runner)
 
 
 def test_the_environment_limits_waiting(monkeypatch):

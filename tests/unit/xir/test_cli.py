@@ -85,6 +85,32 @@ def test_subgraph(model):
     ]
 
 
+def test_dump_reg(tmp_path):
+    compiled = graph(subgraphs=2)
+    for subgraph in compiled.get_root_subgraph().get_children()[1:]:
+        subgraph.set_attr("reg_id_to_size", {"REG_1": 64, "REG_0": 1})
+    compiled.serialize(tmp_path / "m.xmodel")
+    lines = call("dump_reg", tmp_path / "m.xmodel").stdout.splitlines()
+    assert [line for line in lines if line and "reg_id" not in line] == [
+        "    subgraph_dpu/0",
+        f"        REG_0 => 1 bytes md5sum= {hashlib.md5(bytes([0])).hexdigest()}",
+        f"        REG_1 => 0 bytes md5sum= {hashlib.md5(b'').hexdigest()}",
+        "        REG_0 => 1",
+        "        REG_1 => 64",
+        "    subgraph_dpu/1",
+        f"        REG_0 => 1 bytes md5sum= {hashlib.md5(bytes([1])).hexdigest()}",
+        f"        REG_1 => 0 bytes md5sum= {hashlib.md5(b'').hexdigest()}",
+        "        REG_0 => 1",
+        "        REG_1 => 64",
+    ]
+    assert lines.count("        reg_id_to_hw_segment:") == 2
+
+
+def test_help_is_a_command_too():
+    assert call("help").stdout == call("--help").stdout
+    assert "dump_reg" in call("help").stdout
+
+
 def test_dump_txt(model, tmp_path):
     result = call("dump_txt", model)
     assert result.exit_code == 0
@@ -227,7 +253,15 @@ def test_graphs_that_are_too_large_for_the_package(model, tmp_path, monkeypatch)
 
 @pytest.mark.parametrize(
     "arguments",
-    [["graph"], ["subgraph"], ["dump_txt"], ["dump_bin", "d"], ["png", "p"], ["svg", "s"]],
+    [
+        ["graph"],
+        ["subgraph"],
+        ["dump_reg"],
+        ["dump_txt"],
+        ["dump_bin", "d"],
+        ["png", "p"],
+        ["svg", "s"],
+    ],
 )
 def test_wrong_missing_and_damaged_files(arguments, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -259,5 +293,5 @@ def test_the_program():
         text=True,
         check=True,
     )
-    for command in ("graph", "subgraph", "dump_txt", "dump_bin", "dump_code", "png", "svg"):
+    for command in ("graph", "subgraph", "dump_reg", "dump_txt", "dump_bin", "png", "svg", "help"):
         assert f" {command} " in result.stdout

@@ -110,6 +110,7 @@ def write(tmp_path: pathlib.Path, data: bytes) -> pathlib.Path:
         (b"", "the file is empty"),
         (b"PK\x03\x04" + bytes(100), "its 104 bytes are no protobuf graph"),
         (b"\x7fELF" + b"\xff" * 60, "are no protobuf graph"),
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:12\n", "git lfs pull"),
         (b"hello world, this is text", "not an .xmodel"),
         (proto.Tensor(tensor_name="t").SerializeToString(), "0 ops and no root subgraph"),
     ],

@@ -22,6 +22,10 @@ class Access {
   static PyObject* object(const Subgraph* subgraph) {
     return static_cast<PyObject*>(subgraph->object_);
   }
+  template <typename Named>
+  static const std::string& name(const Named& named) {
+    return named.name_;
+  }
   // A child of a subgraph, by what it is in Python.
   static Subgraph* subgraph(const Graph& graph, PyObject* object);
   static void replace_tensor(Op& op, std::unique_ptr<Tensor> tensor);

@@ -81,7 +81,8 @@ def test_a_missing_extra_is_named(tmp_path, monkeypatch):
     with pytest.raises(ToolError) as caught:
         load_model(path)
     assert str(caught.value) == (
-        f"{path} is a model of Keras, and needs tensorflow: pip install 'opendpu[tensorflow]'"
+        f"{path} is a model of Keras, and needs tensorflow, which is not installed: "
+        "pip install 'opendpu[tensorflow]'"
     )
     with pytest.raises(ModelFormatError, match=r"gone\.h5: no such file"):
         load_model(tmp_path / "gone.h5")
