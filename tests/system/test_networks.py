@@ -25,12 +25,12 @@ from dpu_parts import check_parts
 pytestmark = pytest.mark.system
 
 QUICK = {
-    "mobilenetv3": 32, "fsrcnn": 24, "espcn": 24, "unet": 32, "logmelcnn": 4000, "m5": 2000,
+    "fsrcnn": 24, "espcn": 24, "unet": 32, "logmelcnn": 4000, "m5": 2000,
     "crnn": 36,
 }  # fmt: skip
 """Sizes of networks, in every run of the tests."""
 SLOW = {
-    "resnet50": 64, "mobilenetv1": 64, "mobilenetv2": 64, "squeezenet": 64, "vgg16": 32,
+    "resnet50": 64, "mobilenetv1": 64, "mobilenetv2": 64, "mobilenetv3": 32, "squeezenet": 64, "vgg16": 32,
     "inceptionv3": 96, "yolov3": 64, "efficientnetb0": 64, "convnexttiny": 32, "vittiny": 32,
     "swintiny": 64, "yolov8n": 64, "yoloxtiny": 64, "deeplabv3": 64,
 }  # fmt: skip
