@@ -228,3 +228,21 @@ def test_operators_that_move_integers_keep_their_scale(value):
     graph, off = compared(net.model(out, (1, 6, 5, 6)))
     assert not {"onnx", "fix2float", "float2fix"} & {node.kind for node in graph}
     assert off.max() <= 1
+
+
+@pytest.mark.parametrize(("made", "zero"), [(0.017, -31), (0.043, 90), (5e-4, 0)])
+@pytest.mark.parametrize("where", ["half_pixel", "asymmetric"])
+def test_interpolation_to_a_scale_of_its_own_is_rounded_and_bounded_once(made, zero, where):
+    """A range that is narrower than the input's cuts sums off, not the pixels in them."""
+    net = Pairs(seed=3)
+    x = net.pair("x", 0.03, np.int8(-7))
+    pooled = net.pair(net.node("MaxPool", x, kernel_shape=[1, 1]), 0.03, np.int8(-7))
+    sizes = net.constant(np.array([1.0, 1.0, 2.0, 4.0], np.float32))
+    large = net.node(
+        "Resize", pooled, "", sizes, mode="linear", coordinate_transformation_mode=where
+    )
+    graph, off = compared(net.model(net.pair(large, made, np.int8(zero)), (1, 3, 6, 7)))
+    on_dpu = made > 0.03 / 32  # sums have five fractional bits at most
+    assert ("upsample-fix" in {node.kind for node in graph}) == on_dpu
+    assert off.max() <= 1
+    assert (off > 0).mean() < 0.05
