@@ -17,6 +17,7 @@ from opendpu.frontend.analysis import Analysis
 from opendpu.frontend.attention import with_attention
 from opendpu.frontend.batch_first import sequence_first
 from opendpu.frontend.binding import Bound, Sizes, bind_inputs
+from opendpu.frontend.channel_grids import of_one_scale
 from opendpu.frontend.clusters import clustered
 from opendpu.frontend.dynamic_quantization import in_float
 from opendpu.frontend.einsum import contracted
@@ -155,6 +156,8 @@ def read(
     given = list(graph.node)
     if requantize is not Requantize.NO:
         given = requantized(given, constants, inputs, outputs, requantize)
+    elif any_scale:
+        given = of_one_scale(given, constants, outputs)
     analysis = Analysis(dialect, constants, inputs, declared)
     analysis.run(given)
     faults += analysis.faults + _too_large(analysis.types)
