@@ -103,6 +103,17 @@ def newest_opset() -> int:
     return OLDEST_OPSET
 
 
+def is_defined(node: onnx.NodeProto, opset: int) -> bool:
+    """Return whether a node is an operator of ONNX's own set of some version."""
+    if node.domain not in DEFAULT_DOMAINS:
+        return False
+    try:
+        onnx.defs.get_schema(node.op_type, opset)
+    except (onnx.defs.SchemaError, TypeError):  # no such operator, or no UTF-8 text
+        return False
+    return True
+
+
 def means_the_same(nodes: Iterable[onnx.NodeProto], opset: int, other: int) -> bool:
     """Return whether operators have the same definition in another set, but for types."""
     for node in all_nodes(nodes):
