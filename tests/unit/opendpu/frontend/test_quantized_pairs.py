@@ -202,3 +202,35 @@ def test_interpolation_to_a_scale_of_its_own_is_rounded_and_bounded_once(made, z
     assert ("upsample-fix" in {node.kind for node in graph}) == on_dpu
     assert off.max() <= 1
     assert (off > 0).mean() < 0.05
+
+
+def test_operators_on_integers_with_channels_last():
+    """As onnxruntime's optimizer saves a quantized model for a CPU."""
+    net, own = Pairs(seed=5), {"domain": "com.microsoft", "channels_last": 1}
+    grid = [net.constant(np.float32(0.03)), net.constant(np.uint8(110))]
+    x = net.node("MaxPool", net.pair("x", 0.03, np.uint8(110)), kernel_shape=[1, 1])
+    stored = net.node("Transpose", net.node("QuantizeLinear", x, *grid), perm=[0, 2, 3, 1])
+    values = net.random.integers(-127, 128, (8, 3, 3, 2)).astype(np.int8)
+    weights = [net.constant(a) for a in (values, np.float32(0.008), np.int8(0))]
+    made = net.node("QLinearConv", stored, *grid, *weights, *grid, pads=[1, 0, 1, 1], **own)
+    window = {"kernel_shape": [2, 3], "strides": [1, 2]}
+    made = net.node("NhwcMaxPool", made, domain="com.microsoft", **window)
+    made = net.node("QLinearGlobalAveragePool", made, *grid, *grid, **own)
+    back = net.node("DequantizeLinear", made, *grid)
+    graph, off = compared(net.model(net.node("Transpose", back, perm=[0, 3, 1, 2]), (1, 3, 9, 8)))
+    kinds = [node.kind for node in graph if node.value is None]
+    assert kinds == ["data-fix", "pool-fix", "conv2d-fix", "pool-fix", "pool-fix"]
+    assert off.max() <= 1
+    assert (off > 0).mean() < 0.3  # eight results
+
+
+def test_factors_of_a_resize_may_be_rounded_too():
+    """By tools that quantize all constants; these are the factors that count then."""
+    net = Pairs(seed=2)
+    factors = net.pair(net.constant(np.array([1, 1, 2.1, 2.9], np.float32)), 0.5, np.uint8(0))
+    where = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    large = net.node("Resize", pooled(net), "", factors, mode="nearest", **where)
+    graph, off = compared(net.model(net.pair(large, 0.04, np.int8(3)), (1, 3, 6, 7)))
+    assert "upsample-fix" in {node.kind for node in graph}
+    assert off.shape[1:3] == (10, 18)
+    assert not off.any()
