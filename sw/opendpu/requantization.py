@@ -15,6 +15,7 @@ from opendpu.frontend import load_model
 from opendpu.frontend.binding import Sizes
 from opendpu.frontend.formats import Format, format_of
 from opendpu.frontend.input_values import Values
+from opendpu.frontend.integer_ports import with_real_ports
 from opendpu.frontend.model_file import AnyModel, constants_of, read_model
 from opendpu.frontend.qlinear import expanded
 from opendpu.frontend.qonnx import without_qonnx
@@ -184,7 +185,7 @@ class _File:
             return self._program.graph(self._sizes, requantize=mode, any_scale=any_scale)
         return load_model(
             self._path, self._sizes, input_values=self._values, libraries=self._libraries,
-            requantize=mode, any_scale=any_scale,
+            requantize=mode, any_scale=any_scale, real_ports=True,
         )  # fmt: skip
 
     def has_other_scales(self) -> bool:
@@ -213,7 +214,7 @@ class _File:
         elif self.format is not Format.ONNX:
             return onnx.ModelProto(), {}
         _, proto, folder = read_model(model)
-        proto = expanded(without_qonnx(proto))
+        proto = with_real_ports(expanded(without_qonnx(proto)))
         if not any(node.op_type in DEQUANTIZE for node in proto.graph.node):
             return proto, {}
         constants, _ = constants_of(proto.graph, folder)

@@ -76,7 +76,11 @@ def expanded(proto: onnx.ModelProto) -> onnx.ModelProto:
     """Return a model without operators on integers that are known here; others stay as they are."""
     constants = {item.name: item for item in proto.graph.initializer}
     known = {*FORMS, *NHWC, CONCAT}
-    if not any(_key(node) in known for node in proto.graph.node):
+    stored = {name for n in proto.graph.node if n.op_type == "QuantizeLinear" for name in n.output}
+    if not any(
+        _key(node) in known or (node.op_type in PICKING and not stored.isdisjoint(node.input))
+        for node in proto.graph.node
+    ):
         return proto
     made = onnx.ModelProto()
     made.CopyFrom(proto)
