@@ -122,7 +122,8 @@ def read(
 
     ``label`` is what it is called in messages, where that is not the file's name. With
     ``any_scale`` or ``requantize``, operators on integers are read as those on real numbers that
-    they stand for, with ``real_ports`` inputs and outputs too; ``requantize`` also says what becomes of scales that are not the DPU's.
+    they stand for, with ``real_ports`` inputs and outputs too; ``requantize`` also says what
+    becomes of scales that are not the DPU's.
 
     Raises
     ------
