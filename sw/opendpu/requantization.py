@@ -26,7 +26,7 @@ from opendpu.frontend.requantizing import (
     quantized_ranges,
 )
 from opendpu.frontend.tflite import input_ranges
-from opendpu.ir import Array, FloatGraph, Node, QuantizedGraph
+from opendpu.ir import NOTES, Array, FloatGraph, Node, QuantizedGraph
 from opendpu.ir.graph import has_any_scale
 from opendpu.ops import operator_of
 from opendpu.ops.quantizing import DEQUANTIZE
@@ -90,14 +90,14 @@ def load_for_quantizing(
     if mode is not Requantize.RANGES or not file.has_other_scales():
         if warn:
             warn_needless(path, quantized=True)
+        if any_scale and not requantize and (without := without_range(found)):
+            note = f"{_no_range(without)} (--requantize with --calib gives them one)"
+            found.attrs[NOTES] = [*found.attrs.get(NOTES, ()), note]
         return Quantized(found, None)
     reference = file.graph(Requantize.DATA)
     loss = _loss(reference, Quantized(found, None), file.input_ranges())
     if without := without_range(found):
-        loss.note(
-            f"{len(without)} layers, the first {without[0].name!r}, have no range in the file for "
-            "what they take or give and stay on the CPU (samples give them one: --calib)"
-        )
+        loss.note(f"{_no_range(without)} (samples give them one: --calib)")
     return Quantized(found, loss, reference)
 
 
@@ -117,6 +117,13 @@ def by_ranges(graph: FloatGraph) -> QuantizedGraph:
     """
     fold(graph)
     return complete(graph)
+
+
+def _no_range(layers: Sequence[Node]) -> str:
+    return (
+        f"{len(layers)} layers, the first {layers[0].name!r}, have no range in the file for what "
+        "they take or give and stay on the CPU"
+    )
 
 
 def without_range(graph: QuantizedGraph) -> list[Node]:
