@@ -15,6 +15,7 @@ from opendpu.frontend import load_model
 from opendpu.frontend.binding import Sizes
 from opendpu.frontend.formats import Format, format_of
 from opendpu.frontend.input_values import Values
+from opendpu.frontend.integer_ports import with_real_ports
 from opendpu.frontend.model_file import AnyModel, constants_of, read_model
 from opendpu.frontend.qlinear import expanded
 from opendpu.frontend.qonnx import without_qonnx
@@ -25,7 +26,7 @@ from opendpu.frontend.requantizing import (
     quantized_ranges,
 )
 from opendpu.frontend.tflite import input_ranges
-from opendpu.ir import Array, FloatGraph, Node, QuantizedGraph
+from opendpu.ir import NOTES, Array, FloatGraph, Node, QuantizedGraph
 from opendpu.ir.graph import has_any_scale
 from opendpu.ops import operator_of
 from opendpu.ops.quantizing import DEQUANTIZE
@@ -89,14 +90,14 @@ def load_for_quantizing(
     if mode is not Requantize.RANGES or not file.has_other_scales():
         if warn:
             warn_needless(path, quantized=True)
+        if any_scale and not requantize and (without := without_range(found)):
+            note = f"{_no_range(without)} (--requantize with --calib gives them one)"
+            found.attrs[NOTES] = [*found.attrs.get(NOTES, ()), note]
         return Quantized(found, None)
     reference = file.graph(Requantize.DATA)
     loss = _loss(reference, Quantized(found, None), file.input_ranges())
     if without := without_range(found):
-        loss.note(
-            f"{len(without)} layers, the first {without[0].name!r}, have no range in the file for "
-            "what they take or give and stay on the CPU (samples give them one: --calib)"
-        )
+        loss.note(f"{_no_range(without)} (samples give them one: --calib)")
     return Quantized(found, loss, reference)
 
 
@@ -116,6 +117,13 @@ def by_ranges(graph: FloatGraph) -> QuantizedGraph:
     """
     fold(graph)
     return complete(graph)
+
+
+def _no_range(layers: Sequence[Node]) -> str:
+    return (
+        f"{len(layers)} layers, the first {layers[0].name!r}, have no range in the file for what "
+        "they take or give and stay on the CPU"
+    )
 
 
 def without_range(graph: QuantizedGraph) -> list[Node]:
@@ -184,7 +192,7 @@ class _File:
             return self._program.graph(self._sizes, requantize=mode, any_scale=any_scale)
         return load_model(
             self._path, self._sizes, input_values=self._values, libraries=self._libraries,
-            requantize=mode, any_scale=any_scale,
+            requantize=mode, any_scale=any_scale, real_ports=True,
         )  # fmt: skip
 
     def has_other_scales(self) -> bool:
@@ -213,7 +221,7 @@ class _File:
         elif self.format is not Format.ONNX:
             return onnx.ModelProto(), {}
         _, proto, folder = read_model(model)
-        proto = expanded(without_qonnx(proto))
+        proto = with_real_ports(expanded(without_qonnx(proto)))
         if not any(node.op_type in DEQUANTIZE for node in proto.graph.node):
             return proto, {}
         constants, _ = constants_of(proto.graph, folder)

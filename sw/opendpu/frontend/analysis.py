@@ -27,6 +27,8 @@ from opendpu.ops.quantizing import OPERATORS, ROUNDINGS
 
 GRAPH = onnx.AttributeProto.GRAPH
 BRANCHES = ("then_branch", "else_branch")
+FACTORS = {"Resize": 2, "Upsample": 1}
+"""The input that says how much larger a result is: tools that quantize all constants round it."""
 
 
 class Analysis:
@@ -66,6 +68,8 @@ class Analysis:
         """By value, constants excluded."""
         self.faults: list[str] = []
         self._lost: set[str] = set()
+        self._rounded: dict[str, onnx.NodeProto] = {}
+        """Quantizing nodes by their result."""
 
     def run(self, nodes: Iterable[onnx.NodeProto]) -> None:
         """Take nodes in: as constants, or with the types of their outputs."""
@@ -121,6 +125,11 @@ class Analysis:
             self.run(_branch(node, BRANCHES[0] if taken else BRANCHES[1]))
             return
         quantizing = node.op_type in (*OPERATORS, *ROUNDINGS)
+        if quantizing and node.output:
+            self._rounded[node.output[0]] = node
+        factors = FACTORS.get(node.op_type)
+        if factors is not None and factors < len(node.input):
+            self._evaluate(node.input[factors])
         if not quantizing and (self._measured(node) or self._folded(node)):
             return
         self.nodes.append(node)
@@ -136,6 +145,16 @@ class Analysis:
             self._keep_shape(node)
         elif node.domain not in DEFAULT_DOMAINS:
             self._believe(node)
+
+    def _evaluate(self, name: str) -> None:
+        """Take what quantizing nodes make of constants as a constant."""
+        node = self._rounded.get(name)
+        if node is None or name in self.constants:
+            return
+        for source in reads(node):
+            self._evaluate(source)
+        if all(source in self.constants for source in reads(node)):
+            self.constants.update(evaluate(self.dialect, node, self.constants) or {})
 
     def _agree(self, node: onnx.NodeProto) -> None:
         """Take the types of an ``If``'s results where its branches do not contradict each other.

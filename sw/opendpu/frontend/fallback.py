@@ -16,7 +16,7 @@ from opendpu.frontend.context import Array, Context
 from opendpu.frontend.layout import Value, plain
 from opendpu.frontend.model_file import label_of, reads
 from opendpu.frontend.ops.registry import ELEMENTWISE
-from opendpu.frontend.opsets import with_opset
+from opendpu.frontend.opsets import is_defined, with_opset
 from opendpu.frontend.refusal import Refusal
 from opendpu.frontend.single_node import Dialect, RefusedError, is_native, known_dims
 from opendpu.ir import Node
@@ -35,6 +35,8 @@ from opendpu.ops.session import LEAST_OPSET
 
 LARGEST_INSIDE = 1 << 24
 """Bytes of the largest constant in a call's model; larger ones are ops of the graph."""
+NAMED = 5
+"""Nodes that a message names at most."""
 
 
 def keep_onnx(context: Context, nodes: Sequence[onnx.NodeProto], reason: str) -> None:
@@ -170,7 +172,7 @@ class _Call:
         try:
             dialect.session(model)
         except RefusedError as error:
-            label = ", ".join(label_of(node) for node in nodes)
+            label = _named(nodes, dialect)
             raise Refusal(f"onnxruntime does not compute {label}: {error}") from None
         for name in wanted:
             if self.context.source.dtype(name) is None:
@@ -239,6 +241,14 @@ class _Call:
         target = f"{output}/shape"
         self._constants[target] = np.array(shape, np.int64)
         return helper.make_node("Reshape", [name, target], [output])
+
+
+def _named(nodes: Sequence[onnx.NodeProto], dialect: Dialect) -> str:
+    """Return names of nodes for a message: of those that are no operators of ONNX, if there are."""
+    unknown = [node for node in nodes if not is_defined(node, dialect.opset)]
+    labels = [label_of(node) for node in unknown or nodes]
+    more = [f"{len(labels) - NAMED} more"] if len(labels) > NAMED else []
+    return ", ".join([*labels[:NAMED], *more])
 
 
 def _bare(node: onnx.NodeProto) -> onnx.NodeProto:

@@ -33,6 +33,7 @@ def load_model(
     libraries: Sequence[str | pathlib.Path] = (),
     requantize: Requantize = Requantize.NO,
     any_scale: bool = False,
+    real_ports: bool = False,
 ) -> FloatGraph:
     """Convert a model file to a float graph: ONNX, PyTorch, TFLite, TensorFlow, Keras, Caffe.
 
@@ -47,6 +48,8 @@ def load_model(
         not compute with.
     any_scale
         Quantized tensors of these keep whatever scales and zero points they have.
+    real_ports
+        Of ONNX files: as of :func:`opendpu.frontend.load_onnx`.
 
     Raises
     ------
@@ -93,7 +96,7 @@ def load_model(
             )
     return load_onnx(
         path, input_shapes, input_values=input_values, libraries=libraries, any_scale=any_scale,
-        requantize=requantize,
+        requantize=requantize, real_ports=real_ports,
     )  # fmt: skip
 
 

@@ -46,6 +46,7 @@ def load_onnx(
     label: str = "",
     channels_last: bool = False,
     any_scale: bool = False,
+    real_ports: bool = False,
     requantize: Requantize = Requantize.NO,
 ) -> FloatGraph:
     """Convert an ONNX model, a file or in memory, to a float graph.
@@ -81,6 +82,9 @@ def load_onnx(
     any_scale
         Quantized tensors keep whatever scales, for each channel too, and zero points they have, as
         the extension ``scaled`` computes with them; else these must be the DPU's.
+    real_ports
+        Inputs and outputs that the model has as integers with a scale become the real numbers that
+        these stand for, where any scale is allowed or scales may be changed.
     requantize
         What becomes of a quantized model whose scales are not the DPU's.
 
@@ -97,7 +101,7 @@ def load_onnx(
     try:
         source = read(
             model, input_shapes, libraries, label, input_values=input_values,
-            any_scale=any_scale, requantize=requantize,
+            any_scale=any_scale, requantize=requantize, real_ports=real_ports,
         )  # fmt: skip
         with source.bound.checked():
             return lower(source, channels_last=channels_last, any_scale=any_scale)

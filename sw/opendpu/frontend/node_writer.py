@@ -48,7 +48,10 @@ class NodeWriter:
         given = list(inputs)
         while given and not given[-1]:
             given.pop()
-        made = helper.make_node(op_type, given, [name], f"{self.node.name}_{op_type}", **attrs)
+        label = f"{self.node.name}_{op_type}"
+        label += str(len(self.nodes)) if any(made.name == label for made in self.nodes) else ""
+        label = label if self.node.name else ""
+        made = helper.make_node(op_type, given, [name], label, **attrs)
         self.nodes.append(with_origin(made, self.node))
         return name
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import onnx
 from onnx import helper
 
-from opendpu.frontend.model_file import all_nodes
+from opendpu.frontend.model_file import all_nodes, label_of
 from opendpu.frontend.single_node import Dialect, RefusedError
 from opendpu.ops.foreign import DEFAULT_DOMAINS
 from opendpu_arch.errors import ModelFormatError, UnsupportedError
@@ -22,6 +22,9 @@ LAGGING = {
     "QuantizeLinear": 27, "RoiAlign": 21,
 }  # fmt: skip
 """Operators that onnxruntime has in older definitions only, with the last set that has those."""
+
+BLOCKED = "com.microsoft.nchwc"
+"""Domain of operators whose weights lie as one machine's CPU wants them, in blocks of its own."""
 
 RENEWED = {"Mod": 28, "Range": 27, "SpaceToDepth": 28}
 """Operators whose definition says the same as the one before in other words, or with attributes
@@ -40,8 +43,9 @@ def opsets_of(label: str, model: onnx.ModelProto) -> dict[str, int]:
     ModelFormatError
         The model has nodes of ONNX's own operator set, but does not say of which version.
     UnsupportedError
-        There is no such version, or it is too new.
+        There is no such version, or it is too new. Or onnxruntime saved the model for one machine.
     """
+    _check_blocks(label, model)
     found = {
         "" if item.domain in DEFAULT_DOMAINS else item.domain: int(item.version)
         for item in model.opset_import
@@ -64,6 +68,17 @@ def opsets_of(label: str, model: onnx.ModelProto) -> dict[str, int]:
             f"{label} uses ONNX operator set {opset}, but {FIRST_OPSET} to {newest} are supported"
         )
     return found
+
+
+def _check_blocks(label: str, model: onnx.ModelProto) -> None:
+    """Refuse operators that mean another thing on another machine; files say nothing of which."""
+    nodes = [node for node in all_nodes(model.graph.node) if node.domain == BLOCKED]
+    if nodes:
+        raise UnsupportedError(
+            f"{label} was saved by onnxruntime for the CPU of one machine: {len(nodes)} operators "
+            f"of {BLOCKED}, the first {label_of(nodes[0])}, have weights in its blocks; take the "
+            "model before, or save it with a graph optimization level up to ORT_ENABLE_EXTENDED"
+        )
 
 
 def own_opset(model: onnx.ModelProto) -> int:
@@ -101,6 +116,17 @@ def newest_opset() -> int:
             continue
         return version
     return OLDEST_OPSET
+
+
+def is_defined(node: onnx.NodeProto, opset: int) -> bool:
+    """Return whether a node is an operator of ONNX's own set of some version."""
+    if node.domain not in DEFAULT_DOMAINS:
+        return False
+    try:
+        onnx.defs.get_schema(node.op_type, opset)
+    except (onnx.defs.SchemaError, TypeError):  # no such operator, or no UTF-8 text
+        return False
+    return True
 
 
 def means_the_same(nodes: Iterable[onnx.NodeProto], opset: int, other: int) -> bool:

@@ -46,6 +46,7 @@ class Form:
 FORMS = {
     ("", "QLinearConv"): Form("Conv", (0, 3), 6, 8),
     ("", "QLinearMatMul"): Form("MatMul", (0, 3), 6),
+    (MICROSOFT, "QLinearConv"): Form("Conv", (0, 3), 6, 8),
     (MICROSOFT, "QLinearAdd"): Form("Add", (0, 3), 6),
     (MICROSOFT, "QLinearMul"): Form("Mul", (0, 3), 6),
     (MICROSOFT, "QLinearAveragePool"): Form("AveragePool", (0,), 3),
@@ -63,14 +64,23 @@ PICKING = (
 )  # fmt: skip
 """Operators of real numbers that models have between integers too, at one scale: every result is
 one of the first input's elements, or what Pad is told. Resizing is, if it does not interpolate."""
-OWN = ("channels_last", "opset")
-"""Attributes that only operators on integers have."""
+NHWC = {(MICROSOFT, "NhwcMaxPool"): "MaxPool"}
+"""Operators that pick integers with channels last, as others have them by an attribute."""
+CHANNELS_LAST, OWN = "channels_last", ("channels_last", "opset")
+"""Attributes that only operators on integers have; the first one onnxruntime's optimizer sets."""
+MAP = 4
+"""Axes of a feature map."""
 
 
 def expanded(proto: onnx.ModelProto) -> onnx.ModelProto:
     """Return a model without operators on integers that are known here; others stay as they are."""
     constants = {item.name: item for item in proto.graph.initializer}
-    if not any(_key(node) in FORMS or _key(node) == CONCAT for node in proto.graph.node):
+    known = {*FORMS, *NHWC, CONCAT}
+    stored = {name for n in proto.graph.node if n.op_type == "QuantizeLinear" for name in n.output}
+    if not any(
+        _key(node) in known or (node.op_type in PICKING and not stored.isdisjoint(node.input))
+        for node in proto.graph.node
+    ):
         return proto
     made = onnx.ModelProto()
     made.CopyFrom(proto)
@@ -107,6 +117,9 @@ class _Rewriting:
         elif key == CONCAT:
             operands = [self._operand(given, at) for at in range(2, len(given), 3)]
             return self._between(node, "Concat", operands, (given[0], given[1]), "")
+        elif key in NHWC and given[0] in self.grids and len(node.output) == 1:
+            grid = self.grids[given[0]]
+            return self._between(node, NHWC[key], [(given[0], *grid)], grid, "")
         elif key[0] == "" and key[1] in PICKING and given[0] in self.grids and _picks(node):
             grid = self.grids[given[0]]
             operands, rest = [(given[0], *grid)], given[1:]
@@ -151,13 +164,27 @@ class _Rewriting:
         results = [f"{name}/real" for name in node.output]
         inner = helper.make_node(op_type, [*real, *rest], results, name=node.name or output)
         inner.attribute.extend(a for a in node.attribute if a.name not in OWN)
-        made.append(inner)
+        made += self._channels_first(node, inner)
         scale, zero = result
         for name in node.output:
             inputs = [f"{name}/real", scale, *([zero] if zero else [])]
             made.append(helper.make_node("QuantizeLinear", inputs, [name]))
             self.grids[name] = result
         return made
+
+    def _channels_first(self, node: onnx.NodeProto, inner: onnx.NodeProto) -> list[onnx.NodeProto]:
+        """Return an operator on real numbers, between transposes where its channels are last."""
+        last = any(a.name == CHANNELS_LAST and a.i for a in node.attribute) or _key(node) in NHWC
+        if not last:
+            return [inner]
+        rank = next((len(a.ints) + 2 for a in inner.attribute if a.name == "kernel_shape"), MAP)
+        first = [0, rank - 1, *range(1, rank - 1)]
+        behind = [0, *range(2, rank), 1]
+        given, made = f"{inner.output[0]}/first", f"{inner.output[0]}/made"
+        before = helper.make_node("Transpose", inner.input[:1], [given], perm=first)
+        after = helper.make_node("Transpose", [made], inner.output[:1], perm=behind)
+        inner.input[0], inner.output[0] = given, made
+        return [before, inner, after]
 
     def _padded(
         self, node: onnx.NodeProto, grid: tuple[str, str], rest: Sequence[str]

@@ -17,6 +17,7 @@ from opendpu.frontend.analysis import Analysis
 from opendpu.frontend.attention import with_attention
 from opendpu.frontend.batch_first import sequence_first
 from opendpu.frontend.binding import Bound, Sizes, bind_inputs
+from opendpu.frontend.channel_grids import of_one_scale
 from opendpu.frontend.clusters import clustered
 from opendpu.frontend.dynamic_quantization import in_float
 from opendpu.frontend.einsum import contracted
@@ -25,6 +26,7 @@ from opendpu.frontend.feature_norms import gathered
 from opendpu.frontend.global_norms import globally_normalized
 from opendpu.frontend.guards import unguarded
 from opendpu.frontend.input_values import Values
+from opendpu.frontend.integer_ports import with_real_ports
 from opendpu.frontend.last_channels import resized_channels_first
 from opendpu.frontend.libraries import check as check_libraries
 from opendpu.frontend.means import with_means
@@ -114,12 +116,14 @@ def read(
     input_values: Values | None = None,
     any_scale: bool = False,
     requantize: Requantize = Requantize.NO,
+    real_ports: bool = False,
 ) -> Source:
     """Read an ONNX file, or take a model in memory, and find the types of all values.
 
     ``label`` is what it is called in messages, where that is not the file's name. With
     ``any_scale`` or ``requantize``, operators on integers are read as those on real numbers that
-    they stand for; ``requantize`` also says what becomes of scales that are not the DPU's.
+    they stand for, with ``real_ports`` inputs and outputs too; ``requantize`` also says what
+    becomes of scales that are not the DPU's.
 
     Raises
     ------
@@ -135,6 +139,7 @@ def read(
     proto = sequence_first(unfused(without_qonnx(spelled_out(proto))))
     if any_scale or requantize is not Requantize.NO:
         proto = expanded(proto)
+        proto = with_real_ports(proto) if real_ports else proto
     label = label or own
     graph = proto.graph
     constants, faults = constants_of(graph, folder)
@@ -155,6 +160,8 @@ def read(
     given = list(graph.node)
     if requantize is not Requantize.NO:
         given = requantized(given, constants, inputs, outputs, requantize)
+    elif any_scale:
+        given = of_one_scale(given, constants, outputs)
     analysis = Analysis(dialect, constants, inputs, declared)
     analysis.run(given)
     faults += analysis.faults + _too_large(analysis.types)

@@ -80,7 +80,7 @@ def _product(writer: NodeWriter) -> list[onnx.NodeProto] | None:
     return writer.end()
 
 
-def _gelu(writer: NodeWriter) -> list[onnx.NodeProto]:
+def gelu(writer: NodeWriter) -> list[onnx.NodeProto]:
     """Write GELU by the error function, of a sum with a bias where there is one."""
     x = _biased(writer)
     scaled = writer.op("Div", x, writer.constant(np.sqrt(2)))
@@ -89,7 +89,7 @@ def _gelu(writer: NodeWriter) -> list[onnx.NodeProto]:
     return writer.end()
 
 
-def _fast_gelu(writer: NodeWriter) -> list[onnx.NodeProto]:
+def fast_gelu(writer: NodeWriter) -> list[onnx.NodeProto]:
     """Write GELU by tanh."""
     x = _biased(writer)
     cubic = writer.op("Mul", writer.op("Mul", x, x), writer.constant(CUBIC))
@@ -133,8 +133,8 @@ def _sum_norm(writer: NodeWriter) -> list[onnx.NodeProto] | None:
 
 
 RULES: Mapping[str, Rule] = {
-    "FusedConv": _convolution, "FusedGemm": _gemm, "FusedMatMul": _product, "Gelu": _gelu,
-    "BiasGelu": _gelu, "FastGelu": _fast_gelu, "QuickGelu": _quick_gelu,
+    "FusedConv": _convolution, "FusedGemm": _gemm, "FusedMatMul": _product, "Gelu": gelu,
+    "BiasGelu": gelu, "FastGelu": fast_gelu, "QuickGelu": _quick_gelu,
     "SkipLayerNormalization": _sum_norm, "SkipSimplifiedLayerNormalization": _sum_norm,
 }  # fmt: skip
 """By type of a fused operator; a rule returns nothing where the operator stays."""

@@ -3,7 +3,7 @@
 
 What differs is in the changelog of ONNX's operators: which axes meet is an attribute, so are
 shapes, and some numbers are strings. Operators that ONNX had on trial then become, in files of any
-set, what they stand for.
+set, what they stand for, and so do activations that the file's own set does not have yet.
 """
 
 import math
@@ -16,7 +16,7 @@ from opendpu.frontend.def_use import with_origin
 from opendpu.frontend.model_file import constants_of_nodes, constants_of_tensors
 from opendpu.frontend.node_writer import NodeWriter, Rule, rewritten
 from opendpu.frontend.opsets import OLDEST_OPSET, own_opset
-from opendpu.frontend.upgrade_rules import WITHDRAWN, OldNode, renew
+from opendpu.frontend.upgrade_rules import OldNode, renew, rule_of
 from opendpu.ir import Array
 from opendpu.ops.foreign import DEFAULT_DOMAINS
 
@@ -34,14 +34,13 @@ def upgraded(model: onnx.ModelProto) -> onnx.ModelProto:
     opset = _opset(model)
     ranks = _Ranks(model.graph) if 0 < opset < OLDEST_OPSET else None
 
-    def rule_of(node: onnx.NodeProto) -> Rule | None:
+    def rule(node: onnx.NodeProto) -> Rule | None:
         if node.domain not in DEFAULT_DOMAINS:
             return None
-        if node.op_type in WITHDRAWN:
-            return WITHDRAWN[node.op_type]
-        return (lambda writer: _renewed(writer, ranks, opset)) if ranks else None
+        renewing = (lambda writer: _renewed(writer, ranks, opset)) if ranks else None
+        return rule_of(node, opset) or renewing
 
-    made = rewritten(model, rule_of)
+    made = rewritten(model, rule)
     if ranks and made is not model:
         _set_oldest(made)
     return made

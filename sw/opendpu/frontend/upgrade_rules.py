@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import onnx
 
+from opendpu.frontend.later_operators import later_rule
 from opendpu.frontend.node_writer import NodeWriter, Rule
 from opendpu.ir import Array
 
@@ -22,6 +23,10 @@ MEETING = ("Add", "And", "Div", "Equal", "Greater", "Less", "Mul", "Or", "Pow", 
 """Operators with the attributes ``broadcast`` and ``axis``."""
 SELU = {"alpha": 1.6732, "gamma": 1.0507}
 """Constants of Selu in set 1, where a node does not say others; later ones have more digits."""
+EPSILON = 1e-5
+"""What normalization adds to variances where nothing is said."""
+ELEMENTS_UNTIL = 8
+"""The last set whose normalizations may have statistics of every element."""
 CONCAT_AXIS, POWER = 1, 2
 """What set 1 takes for the axis of Concat, and for ``p`` of LpPool, where nothing is said."""
 
@@ -190,3 +195,23 @@ WITHDRAWN: Mapping[str, Rule] = {
     "ParametricSoftplus": _scaled("Softplus"), "Scale": _scale, "ScaledTanh": _scaled("Tanh"),
 }  # fmt: skip
 """Operators that ONNX had on trial and took back, and converters from Core ML wrote for longer."""
+
+
+def _of_elements(writer: NodeWriter) -> list[onnx.NodeProto]:
+    """Normalization with statistics of every element, without ``spatial``, as sets 1 to 8 had."""
+    x, scale, bias, mean, variance = (writer.given(index) for index in range(5))
+    epsilon = writer.constant(writer.attrs.get("epsilon", EPSILON))
+    deviation = writer.op("Sqrt", writer.op("Add", variance, epsilon))
+    factor = writer.op("Div", scale, deviation)
+    moved = writer.op("Sub", bias, writer.op("Mul", mean, factor))
+    writer.op("Add", writer.op("Mul", x, factor), moved)
+    del writer.node.output[1:]
+    return writer.end()
+
+
+def rule_of(node: onnx.NodeProto, opset: int) -> Rule | None:
+    """Return what writes a node of ONNX's own domain as others, whatever the set it came with."""
+    each = any(item.name == "spatial" and not item.i for item in node.attribute)
+    if node.op_type == "BatchNormalization" and each and opset <= ELEMENTS_UNTIL:
+        return _of_elements
+    return WITHDRAWN.get(node.op_type) or later_rule(node.op_type, opset)

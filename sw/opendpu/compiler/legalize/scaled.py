@@ -22,6 +22,7 @@ from opendpu.compiler.legalize.registry import RULES, Call, Rule
 from opendpu.compiler.legalize.scaled_pairs import requantizes
 from opendpu.compiler.legalize.zero_points import around_zero
 from opendpu.ir import Node, Quantization, Rounding, TensorType
+from opendpu.ops.bilinear import bilinear_weights
 from opendpu.ops.fixed.product import KIND as PRODUCT
 from opendpu.ops.fixed.requantize import Halves
 from opendpu.ops.window import explicit_pad
@@ -254,9 +255,8 @@ def _resize(call: Call) -> str:
     if str(attrs["mode"]).upper() != "BILINEAR" or call.shape()[1:3] == (1, 1):
         return RULES["resize"](call)
     given, made = context.result[call.sources[0]].quantization, call.fix.quantization
-    if not given.same_grid(made):
-        call = dataclasses.replace(call, sources=[context.copy(call.sources[0], node, call.fix)])
     try:
+        found = _interpolating(call, given)
         name = RULES["resize"](call)
     except Refusal as refusal:
         if made.rounding != Rounding.STD_ROUND or len(call.shape()) != 4:
@@ -266,9 +266,32 @@ def _resize(call: Call) -> str:
             node, call.fix, "upsample-fix", {"input": call.sources},
             {key: attrs.get(key, False) for key in kept} | {"mode": "BILINEAR"},
         )  # fmt: skip
-        context.result[name].reason = str(refusal)
-    context.result[name].attrs |= Multipliers((), ()).attributes(Halves.ONCE, clamp_of(None, made))
+        context.result[name].reason, found = str(refusal), Multipliers((), ())
+    context.result[name].attrs |= found.attributes(Halves.ONCE, clamp_of(None, made))
     return name
+
+
+def _interpolating(call: Call, given: Quantization) -> Multipliers:
+    """Return what becomes of sums of pixels; nothing where the scale stays.
+
+    Pixels of another scale are not given the result's before: a sum is rounded, and bounded, once.
+    """
+    if given.same_grid(call.fix.quantization):
+        return Multipliers((), ())
+    across, down = (round(float(factor)) for factor in call.node.attrs["scale"])
+    half = bool(call.node.attrs.get("half_pixel_centers"))
+    weights = bilinear_weights(down, across, half=half) if min(across, down) > 0 else None
+    if weights is None:
+        return Multipliers((), ())  # it is refused for that
+    factor = given.scale[0] / (call.fix.quantization.scale[0] * (1 << weights[0]))
+    if factor >= 1:
+        raise Refusal(
+            f"DPU only supports a BILINEAR resize to a scale above {1 / (1 << weights[0]):g} of "
+            f"its input's, but they are {call.fix.quantization.scale[0]:g} and "
+            f"{given.scale[0]:g}; a larger scale would lift it",
+            "XCOM_UNSUPPORT_QUANTIZATION",
+        )
+    return Multipliers.of([factor])
 
 
 MOVING = (

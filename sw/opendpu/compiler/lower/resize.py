@@ -45,17 +45,21 @@ def upsample(context: LoweringContext, node: Node) -> None:
 def _requantizes(context: LoweringContext, node: Node, point: int) -> dict[str, Any]:
     """Return what becomes of sums whose weights have some fractional bits.
 
-    Those of scales of their own have zero points in them, as the weights add up to one.
+    Those of scales of their own have zero points in them, as the weights add up to one, but where
+    the result has another scale.
     """
-    channels = node.shape[-1]
+    (source,) = node.inputs["input"]
     if is_scaled(node):
+        how = requantization(context, node)
+        zero = how.zero if node.attrs["multiplier"] else 0
+        given = context.graph[source].quantization.zero_point[0]
         return {
-            "bias": bilinear_channels(point, channels), "shift_cut": 0,
+            "bias": bilinear_channels(node, point, given), "shift_cut": 0,
             "requantization": dataclasses.replace(
-                requantization(context, node), zero=0, padding=0, rounding=Rounding.ONCE
+                how, zero=zero, padding=0, rounding=Rounding.ONCE
             ),
         }  # fmt: skip
-    (source,) = node.inputs["input"]
+    channels = node.shape[-1]
     cut = point_of(context.graph[source]) + point - point_of(node)
     return {"bias": np.zeros(channels, np.int8), "shift_cut": cut}
 

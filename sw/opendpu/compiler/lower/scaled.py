@@ -67,8 +67,15 @@ def average_channels(node: Node, zero: int) -> npt.NDArray[np.void]:
     return channels_of(0, multiplier, -left, node.shape[-1])
 
 
-def bilinear_channels(bits: int, count: int) -> npt.NDArray[np.void]:
-    """Return the parameters of sums that lose ``bits`` fractional bits."""
+def bilinear_channels(node: Node, bits: int, zero: int) -> npt.NDArray[np.void]:
+    """Return the parameters of sums that lose ``bits`` fractional bits, or the op's own multiplier.
+
+    ``zero`` is the input's zero point, which stays where the scale does.
+    """
+    count = node.shape[-1]
+    if node.attrs["multiplier"]:
+        made = (-(zero << bits), node.attrs["multiplier"][0], node.attrs["shift"][0])
+        return channels_of(*made, count)
     if not bits:
         return channels_of(0, ONE, 0, count)
     return channels_of(0, 1 << (FRACTION - 1), 1 - bits, count)

@@ -10,6 +10,7 @@ import numpy as np
 from onnx import TensorProto
 
 from opendpu.ir import Node
+from opendpu.ops.bilinear import bilinear_weights
 from opendpu.ops.elementwise import operands
 from opendpu.ops.fixed.exact import EXACT
 from opendpu.ops.fixed.requantize import bound, centred, multiplied, rounded_away, zero_point
@@ -80,13 +81,14 @@ def bilinear(builder: OnnxBuilder, node: Node) -> None:
     """Emit bilinear interpolation as LiteRT's kernel of integers has it: ten bits a coordinate.
 
     Sums have twenty fractional bits and lose them at once, halves away from zero; zero points are
-    in them, because the weights of a pixel add up to one.
+    in them, because the weights of a pixel add up to one. To another scale, sums have the bits that
+    layers' weights have, and their multiplier takes these off.
     """
     (source,) = node.inputs["input"]
-    size, made = builder.graph[source].shape, node.shape
+    size, shape = builder.graph[source].shape, node.shape
     rows, columns = (
         weights_of_axis(
-            size[axis], made[axis], half=bool(node.attrs["half_pixel_centers"]),
+            size[axis], shape[axis], half=bool(node.attrs["half_pixel_centers"]),
             corners=bool(node.attrs["align_corners"]),
         )
         for axis in (1, 2)
@@ -94,9 +96,24 @@ def bilinear(builder: OnnxBuilder, node: Node) -> None:
     value = builder.op("Cast", [builder.channels_first(source)], to=TensorProto.DOUBLE)
     value = builder.op("MatMul", [builder.initializer(rows), value])
     value = builder.op("MatMul", [value, builder.initializer(columns.T.copy())])
+    if node.attrs["multiplier"]:
+        bits = weight_bits(node)
+        lifted = builder.op("Mul", [value, builder.initializer(np.array(1 << bits, np.float64))])
+        taken = builder.initializer(np.array(zero_point(builder, source) << bits, np.float64))
+        made = multiplied(builder, node, builder.op("Sub", [lifted, taken]))
+        bound(builder, node, made, channels_first=True)
+        return
     value = rounded_away(builder, value)
     centre = builder.initializer(np.array(node.quantization.zero_point[0], np.float64))
     bound(builder, node, builder.op("Sub", [value, centre]), channels_first=True)
+
+
+def weight_bits(node: Node) -> int:
+    """Return the fractional bits that weights of interpolation have in layers."""
+    across, down = (round(float(factor)) for factor in node.attrs["scale"])
+    found = bilinear_weights(down, across, half=bool(node.attrs["half_pixel_centers"]))
+    assert found is not None  # legalize.scaled
+    return found[0]
 
 
 def weights_of_axis(

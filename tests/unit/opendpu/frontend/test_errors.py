@@ -175,6 +175,19 @@ def test_nothing_is_printed(save, capfd):
     assert capfd.readouterr() == ("", "")
 
 
+def test_what_is_behind_an_unknown_operator_is_not_named(save):
+    """All of it belongs together, because nobody knows the shape of what goes between."""
+    nodes = [node("ATen", ["x"], ["a"]), node("Relu", ["a"], ["b"]), node("Exp", ["b"], ["y"])]
+    path = save(nodes, {"x": X}, {"y": None})
+    refused(path, UnsupportedError, "onnxruntime does not compute 'a' (ATen): ")
+
+
+def test_a_model_for_the_cpu_of_one_machine(save):
+    nodes = [node("Conv", ["x", "x"], ["y"], domain="com.microsoft.nchwc")]
+    path = save(nodes, {"x": X}, {"y": None})
+    refused(path, UnsupportedError, "1 operators of com.microsoft.nchwc", "ORT_ENABLE_EXTENDED")
+
+
 def test_a_directory(tmp_path):
     refused(tmp_path, ModelFormatError, "is a directory, but must be an ONNX file")
 

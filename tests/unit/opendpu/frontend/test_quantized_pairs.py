@@ -3,52 +3,8 @@
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
-import qdq
-
-from opendpu.frontend import load_onnx
-from opendpu.integer import IntegerNetwork
-from opendpu.ir import FixedGraph
-from opendpu.quantize import complete
-
-
-def compared(model: onnx.ModelProto) -> tuple[FixedGraph, np.ndarray]:
-    """Return the integers' graph of a model, and by how many units its result is off."""
-    shape = [d.dim_value for d in model.graph.input[0].type.tensor_type.shape.dim]
-    sample = np.random.default_rng(5).normal(0, 1, shape).astype(np.float32)
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options)
-    (wanted,) = session.run(None, {"x": sample})
-    graph = complete(load_onnx(model, any_scale=True))
-    network = IntegerNetwork(graph, scaled=True)
-    (given,) = (n.quantization for n in network.graph if n.kind == "data-fix")
-    integers = np.rint(sample / np.float32(given.scale[0])) + given.zero_point[0]
-    (found,) = network.run(
-        {"x": np.clip(integers, -128, 127).astype(np.int8).transpose(0, 2, 3, 1)}
-    ).values()
-    made = network.graph[network.graph.outputs[0]].quantization
-    units = np.rint(wanted / made.scale[0] + made.zero_point[0]).transpose(0, 2, 3, 1)
-    return network.graph, np.abs(found.astype(int) - units)
-
-
-class Pairs(qdq.QdqModel):
-    """A model in the making whose pairs have any scale, and perhaps bounds between the two."""
-
-    def pair(self, x, scale, zero, bounds=None, axis=None) -> str:
-        zero, attrs = np.asarray(zero), {} if axis is None else {"axis": axis}
-        given = [self.constant(np.asarray(scale, np.float32)), self.constant(zero)]
-        stored = self.node("QuantizeLinear", x, *given, **attrs)
-        if bounds is not None:
-            ends = [self.constant(np.array(bound, zero.dtype)) for bound in bounds]
-            stored = self.node("Clip", stored, *ends)
-        return self.node("DequantizeLinear", stored, *given, **attrs)
-
-    def spread(self, *shape) -> tuple[np.ndarray, np.ndarray]:
-        """Return weights and the scale of each output channel."""
-        values = self.random.normal(0, 0.3, shape).astype(np.float32)
-        return values, np.abs(values).max(axis=(1, 2, 3)) / np.float32(127)
+from quantized_pairs import Pairs, compared
 
 
 def test_bounds_between_the_nodes_of_a_pair_are_of_its_integers():
@@ -228,3 +184,53 @@ def test_operators_that_move_integers_keep_their_scale(value):
     graph, off = compared(net.model(out, (1, 6, 5, 6)))
     assert not {"onnx", "fix2float", "float2fix"} & {node.kind for node in graph}
     assert off.max() <= 1
+
+
+@pytest.mark.parametrize(("made", "zero"), [(0.017, -31), (0.043, 90), (5e-4, 0)])
+@pytest.mark.parametrize("where", ["half_pixel", "asymmetric"])
+def test_interpolation_to_a_scale_of_its_own_is_rounded_and_bounded_once(made, zero, where):
+    """A range that is narrower than the input's cuts sums off, not the pixels in them."""
+    net = Pairs(seed=3)
+    x = net.pair("x", 0.03, np.int8(-7))
+    pooled = net.pair(net.node("MaxPool", x, kernel_shape=[1, 1]), 0.03, np.int8(-7))
+    sizes = net.constant(np.array([1.0, 1.0, 2.0, 4.0], np.float32))
+    large = net.node(
+        "Resize", pooled, "", sizes, mode="linear", coordinate_transformation_mode=where
+    )
+    graph, off = compared(net.model(net.pair(large, made, np.int8(zero)), (1, 3, 6, 7)))
+    on_dpu = made > 0.03 / 32  # sums have five fractional bits at most
+    assert ("upsample-fix" in {node.kind for node in graph}) == on_dpu
+    assert off.max() <= 1
+    assert (off > 0).mean() < 0.05
+
+
+def test_operators_on_integers_with_channels_last():
+    """As onnxruntime's optimizer saves a quantized model for a CPU."""
+    net, own = Pairs(seed=5), {"domain": "com.microsoft", "channels_last": 1}
+    grid = [net.constant(np.float32(0.03)), net.constant(np.uint8(110))]
+    x = net.node("MaxPool", net.pair("x", 0.03, np.uint8(110)), kernel_shape=[1, 1])
+    stored = net.node("Transpose", net.node("QuantizeLinear", x, *grid), perm=[0, 2, 3, 1])
+    values = net.random.integers(-127, 128, (8, 3, 3, 2)).astype(np.int8)
+    weights = [net.constant(a) for a in (values, np.float32(0.008), np.int8(0))]
+    made = net.node("QLinearConv", stored, *grid, *weights, *grid, pads=[1, 0, 1, 1], **own)
+    window = {"kernel_shape": [2, 3], "strides": [1, 2]}
+    made = net.node("NhwcMaxPool", made, domain="com.microsoft", **window)
+    made = net.node("QLinearGlobalAveragePool", made, *grid, *grid, **own)
+    back = net.node("DequantizeLinear", made, *grid)
+    graph, off = compared(net.model(net.node("Transpose", back, perm=[0, 3, 1, 2]), (1, 3, 9, 8)))
+    kinds = [node.kind for node in graph if node.value is None]
+    assert kinds == ["data-fix", "pool-fix", "conv2d-fix", "pool-fix", "pool-fix"]
+    assert off.max() <= 1
+    assert (off > 0).mean() < 0.3  # eight results
+
+
+def test_factors_of_a_resize_may_be_rounded_too():
+    """By tools that quantize all constants; these are the factors that count then."""
+    net = Pairs(seed=2)
+    factors = net.pair(net.constant(np.array([1, 1, 2.1, 2.9], np.float32)), 0.5, np.uint8(0))
+    where = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    large = net.node("Resize", pooled(net), "", factors, mode="nearest", **where)
+    graph, off = compared(net.model(net.pair(large, 0.04, np.int8(3)), (1, 3, 6, 7)))
+    assert "upsample-fix" in {node.kind for node in graph}
+    assert off.shape[1:3] == (10, 18)
+    assert not off.any()

@@ -14,12 +14,13 @@ from onnxruntime.quantization import (
     QuantType,
     quantize_static,
 )
+from qdq import QdqModel
 
 from opendpu.api import compile_onnx, quantize_onnx
 from opendpu.frontend import load_model, load_onnx
 from opendpu.frontend.requantizing import Requantize
 from opendpu.inspect_model import inspect
-from opendpu.ir import FloatGraph
+from opendpu.ir import NOTES, FloatGraph
 from opendpu.ops.foreign import KIND
 from opendpu.ops.session import Session
 from opendpu.requantization import load_for_quantizing
@@ -232,3 +233,15 @@ def test_nodes_without_inputs_are_faults(
         next(n for n in proto.graph.node if n.op_type == broken).ClearField("input")
     with pytest.raises((ModelFormatError, UnsupportedError)):
         load_onnx(proto, requantize=mode)
+
+
+def test_layers_without_a_range_are_told_of_where_scales_stay(tmp_path: pathlib.Path) -> None:
+    """As quantizers for CPUs write it, which round only what layers take."""
+    net = QdqModel()
+    made = net.node("Sigmoid", net.conv(net.fix("x", 4), (4, 4, 3, 3)))
+    onnx.save(net.model(net.fix(net.conv(net.fix(made, 7), (4, 4, 1, 1)), 3)), tmp_path / "q.onnx")
+    found = load_for_quantizing(tmp_path / "q.onnx", has_samples=False, any_scale=True)
+    assert found.report is None
+    (note,) = found.graph.attrs[NOTES]
+    assert note.startswith("1 layers, the first 'conv")
+    assert note.endswith("stay on the CPU (--requantize with --calib gives them one)")

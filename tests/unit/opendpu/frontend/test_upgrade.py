@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files of operator sets 1 to 6, against what ONNX's changelog says of each operator."""
 
+import math
 import pathlib
 
 import numpy as np
@@ -179,6 +180,39 @@ def test_files_older_than_operator_sets(x):
 def test_operators_that_were_taken_back(x, opset, op_type, attrs, wanted):
     found = run(model(one(op_type, **attrs), {}, opset), x)
     np.testing.assert_allclose(found, wanted(x), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("opset", [1, 7, 8])
+def test_normalization_of_every_element(x, rng, opset):
+    shapes = dict.fromkeys("sbmv", SHAPE[1:])
+    weights = {k: rng.uniform(0.5, 2, s).astype(np.float32) for k, s in shapes.items()}
+    nodes = one("BatchNormalization", *weights, spatial=0, epsilon=1e-3)
+    s, b, m, v = weights.values()
+    wanted = (x - m) / np.sqrt(v + 1e-3) * s + b
+    np.testing.assert_allclose(run(model(nodes, weights, opset), x), wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("opset", [6, 13])
+@pytest.mark.parametrize(
+    ("op_type", "attrs", "wanted"),
+    [
+        ("HardSwish", {}, lambda x: x * np.clip(x / 6 + 0.5, 0, 1)),
+        ("Swish", {}, lambda x: x / (1 + np.exp(-x))),
+        ("Swish", {"alpha": 1.7}, lambda x: x / (1 + np.exp(-1.7 * x))),
+        ("Mish", {}, lambda x: x * np.tanh(np.log1p(np.exp(x)))),
+        ("Gelu", {"approximate": "tanh"},
+         lambda x: x / 2 * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))),
+    ],
+)  # fmt: skip
+def test_activations_that_the_set_does_not_have_yet(x, opset, op_type, attrs, wanted):
+    found = run(model(one(op_type, **attrs), {}, opset), x)
+    np.testing.assert_allclose(found, wanted(x), rtol=1e-4, atol=1e-5)
+
+
+def test_gelu_in_a_set_that_does_not_have_it_yet(x):
+    found = run(model(one("Gelu"), {}, 13), x)
+    curve = np.vectorize(math.erf)(x / np.sqrt(2))
+    np.testing.assert_allclose(found, x / 2 * (1 + curve), rtol=1e-4, atol=1e-5)
 
 
 def test_a_network_of_set_3_compiles(tmp_path, rng):

@@ -232,6 +232,19 @@ def test_a_copy_to_another_scale(scale, tmp_path):
     check(made.done(made.fix("r", other)), tmp_path)
 
 
+@pytest.mark.parametrize("scale", [0.02, 0.09])
+def test_interpolation_to_another_scale(scale, tmp_path):
+    net = Made(5, 6, 11)
+    *_, height, width, channels = net.graph["x_fix"].shape
+    attrs = {
+        "mode": "BILINEAR", "scale": [2.0, 2.0], "half_pixel_centers": True, "align_corners": False,
+    }  # fmt: skip
+    shape = (1, 2 * height, 2 * width, channels)
+    net.graph.add("large", "resize", shape, {"input": ["x_fix"]}, attrs)
+    made = Quantization((scale,), (37,), rounding=Rounding.PY3_ROUND)
+    check(net.done(net.fix("large", made)), tmp_path)
+
+
 def test_averages_are_sums_times_a_factor(tmp_path):
     made = Made(6, 6, 5)
     attrs = {"kernel": [2, 3], "stride": [2, 3], "pad": [0] * 4, "pad_mode": "FLOOR",
