@@ -23,7 +23,7 @@ from typing import Any
 
 import torch
 from optimizers.confirm import confirm
-from optimizers.data import Data, digits, keywords, textures
+from optimizers.data import NOISE, Data, digits, keywords, textures
 from optimizers.nets import FAMILIES
 from optimizers.training import accuracy, calibrate, likelihood, train, train_supernet
 from torch import nn
@@ -194,6 +194,7 @@ def kept(data: Data, family: str, seed: int, options: argparse.Namespace) -> dic
     if options.keep is None:
         return swept(data, family, seed, options)
     tried = f"_{options.candidates}" * (options.candidates > 1)
+    tried += f"_{options.noise:g}" * (options.noise != NOISE)
     name = f"{data.name}_{family}_{seed}{tried}{'_rtl' * options.rtl}.json"
     file: pathlib.Path = options.keep / name
     if not file.is_file():
@@ -374,6 +375,9 @@ def main() -> None:
     parser.add_argument(
         "--widths", nargs="+", type=int, help="rtl: what each group of the residual network keeps"
     )
+    parser.add_argument(
+        "--noise", type=float, default=NOISE, help="standard deviation, of textures"
+    )
     parser.add_argument("--width", type=int, help="channels of the stem")
     parser.add_argument(
         "--keep", type=pathlib.Path, help="folder: objectives goes on with the seeds that it has"
@@ -384,7 +388,11 @@ def main() -> None:
     )
     options = parser.parse_args()
     torch.set_num_threads(1)
-    sources = {"digits": digits, "textures": textures, "keywords": lambda: keywords(options.models)}
+    sources = {
+        "digits": digits,
+        "textures": lambda: textures(noise=options.noise),
+        "keywords": lambda: keywords(options.models),
+    }
     results: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder:
         for name in options.data:

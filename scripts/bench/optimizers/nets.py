@@ -106,5 +106,25 @@ class MobileNet(_Net):
         super().__init__([*stem, *stages, *head], 4 * width, classes)
 
 
-FAMILIES = {"vgg": VGG, "resnet": ResNet, "resnet10": ResNet10, "mobilenet": MobileNet}
+class Separable(_Net):
+    """A stem and pairs of a depthwise and a 1x1 convolution, wide where the map is small."""
+
+    def __init__(self, inputs: int, classes: int, width: int = 32) -> None:
+        blocks: list[nn.Module] = [*_unit(inputs, width, 3, 2), nn.ReLU()]
+        channels = width
+        for times, stride in ((2, 1), (4, 2), (4, 1), (8, 2), (8, 1)):
+            wide = times * width
+            blocks += [*_unit(channels, channels, 3, stride, channels), nn.ReLU()]
+            blocks += [*_unit(channels, wide, 1), nn.ReLU()]
+            channels = wide
+        super().__init__(blocks, channels, classes)
+
+
+FAMILIES = {
+    "vgg": VGG,
+    "resnet": ResNet,
+    "resnet10": ResNet10,
+    "mobilenet": MobileNet,
+    "separable": Separable,
+}
 """Networks by name."""
