@@ -33,6 +33,7 @@ from opendpu.optimize import Analysis, Plan, Pruner
 from opendpu.optimize.distillation import AdaptiveSoftKDLoss
 from opendpu.optimize.measure import measure
 from opendpu_arch import outputs
+from opendpu_arch.errors import UnsupportedError
 from opendpu_arch.target import Target
 from pytorch_nndct import OFAPruner, get_pruning_runner
 
@@ -252,12 +253,18 @@ def made(
 ) -> list[tuple[float, dict[str, tuple[float, nn.Module, int]]]]:
     """Return accuracy, network and cost for each ratio: by what was found best, and ``_plain``.
 
-    With candidates ``_plain`` is the choice without them.
+    With candidates ``_plain`` is the choice without them. Ratios that the narrowest network does
+    not reach are left out.
     """
     result = []
     for ratio in ratios:
         versions = []
-        for plan in plans_of(pruner, analysis, ratio, data, options):
+        try:
+            plans = plans_of(pruner, analysis, ratio, data, options)
+        except UnsupportedError as error:
+            say(str(error))
+            continue
+        for plan in plans:
             pruned = tuned(pruner.apply(plan, "slim"), data, options.tune_epochs, options.fast)
             taken = pruner.objective.exact(pruner.widths(plan))
             versions.append((accuracy(pruned, data.test), pruned, taken))

@@ -8,6 +8,7 @@ from opendpu.ir import FloatGraph, Quantization, QuantizedGraph
 from opendpu.quantize.config import QuantizeConfig
 from opendpu.quantize.corrections.bias import correct_biases, sample_count
 from opendpu.quantize.corrections.judge import Judge, is_gain
+from opendpu.quantize.corrections.trials import fitted_count
 from opendpu.quantize.finetune import correct_weights
 from opendpu.quantize.finetune.examples import held_out
 from opendpu.quantize.observers.observed import Observed
@@ -36,7 +37,7 @@ class Correction:
     graph
         The float graph.
     samples, config
-        Samples that graphs are fitted to, and what is to be done.
+        Calibration samples, and what is to be done.
     observed
         What calibration has seen.
     progress, show
@@ -71,7 +72,7 @@ class Correction:
             return self._whole(ways[0], note)
         notes: list[list[str]] = [[] for _ in ways]
         made = [self._whole(way, found.append) for way, found in zip(ways, notes, strict=True)]
-        chosen = held_out(self.samples.count)
+        chosen = held_out(fitted_count(self.samples))
         judge = Judge(self.graph, self.samples.chosen(chosen))
         refined, plain = (judge.errors(one) for one in made)
         best = 0 if is_gain(refined, plain, CERTAIN) else 1

@@ -11,9 +11,8 @@ from opendpu.ir import Array, Graph, Node, NumberFormat, Quantization, Quantized
 from opendpu.ir.types import FLOAT32
 from opendpu.ops.formats import fake_quantize
 from opendpu.ops.session import Session
-from opendpu.quantize.config import QuantizeConfig
 from opendpu.quantize.executor import evaluate
-from opendpu.quantize.fitted import first_measured, fits
+from opendpu.quantize.fitted import first_measured
 from opendpu.quantize.layers import parameters_of
 from opendpu.quantize.noise import SAMPLES, energy, ratio_of, sqnrs
 from opendpu.quantize.observers.histogram import Histogram
@@ -21,16 +20,13 @@ from opendpu.quantize.observers.observed import Observed
 from opendpu.quantize.placement.groups import ScaleGroups
 from opendpu.quantize.placement.insert import fix_name, with_plain_constants
 from opendpu.quantize.remarks import LOW_SQNR, remark
-from opendpu.quantize.report import LayerReport, Report, TensorHistogram, TensorReport
+from opendpu.quantize.report import FEW_FITTED, LayerReport, Report, TensorHistogram, TensorReport
 from opendpu.quantize.samples import Samples
 from opendpu.quantize.transforms.mask import mask_of
 from opendpu.quantize.transforms.response_norm import is_response_norm, map_of
 
 BINS = 256
 """Bins of a histogram in the report, about."""
-
-FEW_FITTED = 32
-"""Fewer samples than this, fitted to, may be far nearer to the float network than others."""
 
 FAR = 3.0
 """So many dB nearer are worth a note."""
@@ -44,14 +40,17 @@ def measure(
     groups: ScaleGroups,
     observed: Observed,
     samples: Samples,
-    config: QuantizeConfig,
+    *,
+    batch: int,
+    fitted: int = 0,
 ) -> None:
     """Write into a report how every tensor was quantized and what it costs.
 
-    ``reference`` is the network as it came, ``graph`` the float one that ``quantized`` was made of.
+    ``reference`` is the network as it came, ``graph`` the float one that ``quantized`` was made of;
+    ``fitted`` is how many of the samples, the first ones, it was fitted to.
     """
     report.tensors = [*_results(quantized, groups, observed), *_constants(graph, quantized, groups)]
-    start = first_measured(report, samples, config)
+    start = first_measured(report, samples, fitted)
     names = [name for name in groups.names if graph[name].value is None]
     plain = with_plain_constants(quantized)
     results = [(name, fix_name(name)) for name in names]
@@ -61,10 +60,11 @@ def measure(
         if reference[name].type.dtype == FLOAT32
     ]
     found, report.outputs_sqnr = sqnrs(
-        [(graph, results), (reference, pairs)], plain, samples, batch=config.batch,
+        [(graph, results), (reference, pairs)], plain, samples, batch=batch,
         start=start, stop=start + report.measured_samples,
     )  # fmt: skip
-    _note_own(report, reference, plain, pairs, samples, config, start)
+    if 0 < fitted <= start and fitted < FEW_FITTED:
+        _note_own(report, reference, plain, pairs, samples.first(fitted), batch)
     weights = {tensor.layer: tensor.sqnr for tensor in report.tensors if tensor.role == "weights"}
     layer_of = {result: layer for layer, result in groups.results.items()}
     report.layers = [
@@ -81,15 +81,15 @@ def measure(
 
 def _note_own(
     report: Report, reference: Graph, plain: Graph, pairs: Sequence[tuple[str, str]],
-    samples: Samples, config: QuantizeConfig, fitted: int,
+    samples: Samples, batch: int,
 ) -> None:  # fmt: skip
     """Note outputs that are far better on the few samples that the network was fitted to."""
     low = {n: r for n, r in report.outputs_sqnr.items() if r is not None and r < LOW_SQNR}
-    if not low or not fits(config) or not 0 < fitted < FEW_FITTED:
+    if not low:
         return
     (own,) = sqnrs(
         [(reference, [pair for pair in pairs if pair[0] in low])], plain, samples,
-        batch=config.batch, stop=min(fitted, SAMPLES),
+        batch=batch, stop=min(samples.count, SAMPLES),
     )  # fmt: skip
     for name, ratio in low.items():
         there = own[name]

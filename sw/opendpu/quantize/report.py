@@ -6,6 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+FEW_FITTED = 32
+"""Fewer samples than this, fitted to, may be far nearer to the float network than others."""
+
 
 @dataclasses.dataclass(frozen=True)
 class TensorHistogram:
@@ -177,7 +180,7 @@ class Report:
                 f"; least signal to noise of that: {known[worst]:.1f} dB, {worst!r}"
             )  # fmt: skip
             found.append(f"softmax and LayerNorm in parts on the DPU: {len(self.tabulated)}{least}")
-        if not self.measured_apart:
+        if not self.measured_apart and self.samples < FEW_FITTED:
             found.append(
                 "signal to noise is measured on samples that the network was fitted to, "
                 f"{self.samples} in all: on others it is less, at times by far; with three samples "

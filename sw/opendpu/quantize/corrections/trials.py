@@ -9,6 +9,7 @@ import numpy as np
 from opendpu.ir import Graph
 from opendpu.ops.batching import constant_ops
 from opendpu.quantize.finetune.examples import HELD_OUT, held_out
+from opendpu.quantize.noise import SAMPLES as MEASURED
 from opendpu.quantize.observers.observed import Observed
 from opendpu.quantize.placement.groups import ScaleGroups
 from opendpu.quantize.samples import Samples
@@ -21,6 +22,9 @@ SAMPLES = 128
 
 FEWEST = 16
 """Samples that are needed; where they are too much work, fewer groups are tried."""
+
+ENOUGH = 32
+"""Samples that are enough, if others are left for the report."""
 
 SCREENED = 4
 """One in so many samples is looked at first: most trials are worse on these already."""
@@ -59,9 +63,14 @@ class Plan:
     """Groups that are not tried."""
 
 
+def fitted_count(samples: Samples) -> int:
+    """Return how many samples, from the first on, may be looked at: not those of the report."""
+    return samples.count - MEASURED if samples.count >= ENOUGH + MEASURED else samples.count
+
+
 def usable_samples(samples: Samples) -> list[int]:
     """Return the numbers of the samples that may be looked at: not those that judge in the end."""
-    count = samples.count
+    count = fitted_count(samples)
     if count < HELD_OUT * FEWEST_SCREENED:
         return list(range(count))
     return sorted(set(range(count)) - set(held_out(count)))
