@@ -285,7 +285,11 @@ def row(
         "accuracy": found,
         "cycles": measure(load_torch(model, x), target).cycles,
         "macs": cost(model, x),
-        "channels": [m.out_channels for m in model.modules() if isinstance(m, nn.Conv2d)],
+        "channels": [
+            m.out_channels if isinstance(m, nn.Conv2d) else m.out_features
+            for m in model.modules()
+            if isinstance(m, nn.Conv2d | nn.Linear)
+        ],
     }
 
 
@@ -332,14 +336,14 @@ def cheapest(line: Sequence[tuple[float, float]], wanted: float) -> float | None
     return None
 
 
-def confirmed(data: Data, options: argparse.Namespace) -> dict[str, Any]:
-    """Return the cycles of a pruned residual network by the cycle model and on the RTL.
+def confirmed(data: Data, family: str, options: argparse.Namespace) -> dict[str, Any]:
+    """Return the cycles of a pruned network by the cycle model and on the RTL.
 
     It has the widths that are given, group by group, or half of every group of a small one.
     """
     torch.manual_seed(options.seed)
     target, sizes = Target.from_name(options.target[0]), () if options.widths else (16,)
-    model = FAMILIES["resnet"](data.shape[1], data.classes, *sizes).eval()
+    model = FAMILIES[family](data.shape[1], data.classes, *sizes).eval()
     x = torch.randn(data.shape)
     pruner = Pruner(model, x, objective="cycles", target=target)
     groups = pruner.dependencies.groups
@@ -361,7 +365,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("what", nargs="+", choices=("methods", "objectives", "rtl"))
     parser.add_argument("--data", nargs="+", default=["textures"])
-    parser.add_argument("--family", nargs="+", choices=FAMILIES, default=list(FAMILIES))
+    parser.add_argument("--family", nargs="+", choices=FAMILIES, help="default: all, of rtl resnet")
     parser.add_argument("--target", nargs="+", default=["B512", "B4096"])
     parser.add_argument("--ratios", nargs="+", type=float, default=SWEEP)
     parser.add_argument("--cycle-ratios", nargs="+", type=float, help="default: --ratios")
@@ -379,9 +383,7 @@ def main() -> None:
         "--rtl", action="store_true", help="objectives: run each network, quantized, on the RTL"
     )
     parser.add_argument("--fast", action="store_true", help="train in bfloat16")
-    parser.add_argument(
-        "--widths", nargs="+", type=int, help="rtl: what each group of the residual network keeps"
-    )
+    parser.add_argument("--widths", nargs="+", type=int, help="rtl: what each group keeps")
     parser.add_argument(
         "--noise", type=float, default=NOISE, help="standard deviation, of textures"
     )
@@ -406,9 +408,10 @@ def main() -> None:
             data = sources[name]()
             for what in options.what:
                 if what == "rtl":
-                    results[f"rtl {name}"] = confirmed(data, options)
+                    for family in options.family or ["resnet"]:
+                        results[f"rtl {name} {family}"] = confirmed(data, family, options)
                     continue
-                for family in options.family:
+                for family in options.family or FAMILIES:
                     os.chdir(tempfile.mkdtemp(dir=folder))
                     run = methods if what == "methods" else objectives
                     results[f"{what} {name} {family}"] = run(data, family, options)
