@@ -23,7 +23,7 @@ from typing import Any
 
 import torch
 from optimizers.confirm import confirm
-from optimizers.data import Data, digits, keywords, textures
+from optimizers.data import NOISE, Data, digits, keywords, textures
 from optimizers.nets import FAMILIES
 from optimizers.training import accuracy, calibrate, likelihood, train, train_supernet
 from torch import nn
@@ -33,6 +33,7 @@ from opendpu.optimize import Analysis, Plan, Pruner
 from opendpu.optimize.distillation import AdaptiveSoftKDLoss
 from opendpu.optimize.measure import measure
 from opendpu_arch import outputs
+from opendpu_arch.errors import UnsupportedError
 from opendpu_arch.target import Target
 from pytorch_nndct import OFAPruner, get_pruning_runner
 
@@ -194,6 +195,7 @@ def kept(data: Data, family: str, seed: int, options: argparse.Namespace) -> dic
     if options.keep is None:
         return swept(data, family, seed, options)
     tried = f"_{options.candidates}" * (options.candidates > 1)
+    tried += f"_{options.noise:g}" * (options.noise != NOISE)
     name = f"{data.name}_{family}_{seed}{tried}{'_rtl' * options.rtl}.json"
     file: pathlib.Path = options.keep / name
     if not file.is_file():
@@ -251,12 +253,18 @@ def made(
 ) -> list[tuple[float, dict[str, tuple[float, nn.Module, int]]]]:
     """Return accuracy, network and cost for each ratio: by what was found best, and ``_plain``.
 
-    With candidates ``_plain`` is the choice without them.
+    With candidates ``_plain`` is the choice without them. Ratios that the narrowest network does
+    not reach are left out.
     """
     result = []
     for ratio in ratios:
         versions = []
-        for plan in plans_of(pruner, analysis, ratio, data, options):
+        try:
+            plans = plans_of(pruner, analysis, ratio, data, options)
+        except UnsupportedError as error:
+            say(str(error))
+            continue
+        for plan in plans:
             pruned = tuned(pruner.apply(plan, "slim"), data, options.tune_epochs, options.fast)
             taken = pruner.objective.exact(pruner.widths(plan))
             versions.append((accuracy(pruned, data.test), pruned, taken))
@@ -277,7 +285,11 @@ def row(
         "accuracy": found,
         "cycles": measure(load_torch(model, x), target).cycles,
         "macs": cost(model, x),
-        "channels": [m.out_channels for m in model.modules() if isinstance(m, nn.Conv2d)],
+        "channels": [
+            m.out_channels if isinstance(m, nn.Conv2d) else m.out_features
+            for m in model.modules()
+            if isinstance(m, nn.Conv2d | nn.Linear)
+        ],
     }
 
 
@@ -324,14 +336,14 @@ def cheapest(line: Sequence[tuple[float, float]], wanted: float) -> float | None
     return None
 
 
-def confirmed(data: Data, options: argparse.Namespace) -> dict[str, Any]:
-    """Return the cycles of a pruned residual network by the cycle model and on the RTL.
+def confirmed(data: Data, family: str, options: argparse.Namespace) -> dict[str, Any]:
+    """Return the cycles of a pruned network by the cycle model and on the RTL.
 
     It has the widths that are given, group by group, or half of every group of a small one.
     """
     torch.manual_seed(options.seed)
     target, sizes = Target.from_name(options.target[0]), () if options.widths else (16,)
-    model = FAMILIES["resnet"](data.shape[1], data.classes, *sizes).eval()
+    model = FAMILIES[family](data.shape[1], data.classes, *sizes).eval()
     x = torch.randn(data.shape)
     pruner = Pruner(model, x, objective="cycles", target=target)
     groups = pruner.dependencies.groups
@@ -353,7 +365,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("what", nargs="+", choices=("methods", "objectives", "rtl"))
     parser.add_argument("--data", nargs="+", default=["textures"])
-    parser.add_argument("--family", nargs="+", choices=FAMILIES, default=list(FAMILIES))
+    parser.add_argument("--family", nargs="+", choices=FAMILIES, help="default: all, of rtl resnet")
     parser.add_argument("--target", nargs="+", default=["B512", "B4096"])
     parser.add_argument("--ratios", nargs="+", type=float, default=SWEEP)
     parser.add_argument("--cycle-ratios", nargs="+", type=float, help="default: --ratios")
@@ -371,8 +383,9 @@ def main() -> None:
         "--rtl", action="store_true", help="objectives: run each network, quantized, on the RTL"
     )
     parser.add_argument("--fast", action="store_true", help="train in bfloat16")
+    parser.add_argument("--widths", nargs="+", type=int, help="rtl: what each group keeps")
     parser.add_argument(
-        "--widths", nargs="+", type=int, help="rtl: what each group of the residual network keeps"
+        "--noise", type=float, default=NOISE, help="standard deviation, of textures"
     )
     parser.add_argument("--width", type=int, help="channels of the stem")
     parser.add_argument(
@@ -384,16 +397,21 @@ def main() -> None:
     )
     options = parser.parse_args()
     torch.set_num_threads(1)
-    sources = {"digits": digits, "textures": textures, "keywords": lambda: keywords(options.models)}
+    sources = {
+        "digits": digits,
+        "textures": lambda: textures(noise=options.noise),
+        "keywords": lambda: keywords(options.models),
+    }
     results: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder:
         for name in options.data:
             data = sources[name]()
             for what in options.what:
                 if what == "rtl":
-                    results[f"rtl {name}"] = confirmed(data, options)
+                    for family in options.family or ["resnet"]:
+                        results[f"rtl {name} {family}"] = confirmed(data, family, options)
                     continue
-                for family in options.family:
+                for family in options.family or FAMILIES:
                     os.chdir(tempfile.mkdtemp(dir=folder))
                     run = methods if what == "methods" else objectives
                     results[f"{what} {name} {family}"] = run(data, family, options)

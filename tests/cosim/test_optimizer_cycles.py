@@ -83,6 +83,41 @@ def test_a_ratio_of_cycles_holds(pruner):
             assert module.out_channels % B64.channel_parallel == 0
 
 
+class Dense(nn.Module):
+    """Most multiplications are in convolutions, most bytes of weights behind them."""
+
+    def __init__(self):
+        super().__init__()
+        self.near, self.far = nn.Conv2d(3, 16, 3, padding=1), nn.Conv2d(16, 16, 3, 2, 1)
+        self.hidden, self.fc = nn.Linear(16 * 16, 256), nn.Linear(256, 5)
+
+    def forward(self, x):
+        x = F.relu(self.far(F.relu(self.near(x))))
+        return self.fc(F.relu(self.hidden(torch.flatten(x, 1))))
+
+
+@pytest.mark.slow
+def test_for_the_same_loss_pruning_for_cycles_takes_fewer():
+    """Whatever a group loses, by an analysis that takes all groups for equally dear."""
+    torch.manual_seed(3)
+    model, x = Dense().eval(), torch.randn(1, 3, 8, 8)
+    by_macs = Pruner(model, x, objective="macs", divisible=2)
+    by_cycles = Pruner(model, x, objective="cycles", target=B64)
+    groups = by_macs.dependencies.groups
+    scores = {name: {} for name in groups}
+    for name, count in tasks_of(by_macs.dependencies):
+        scores[name][count] = 1 - count / groups[name].units
+    analysis = Analysis(by_macs.fingerprint, 1.0, scores)
+
+    def lost(widths):
+        return sum(analysis.loss(name, groups[name].units - widths[name]) for name in groups)
+
+    macs = by_macs.widths(by_macs.plan(analysis, 0.5))
+    cycles = by_cycles.widths(by_cycles.plan(analysis, 0.6))
+    assert lost(cycles) <= lost(macs) + 1e-9
+    assert by_cycles.objective.exact(cycles) <= 0.85 * by_cycles.objective.exact(macs)
+
+
 MODEL = """
 import torch
 from torch import nn

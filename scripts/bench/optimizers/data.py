@@ -52,8 +52,11 @@ def keywords(models: pathlib.Path) -> Data:
     return _split("keywords", 12, clips, labels, (600, 150))
 
 
-def textures(count: int = 7000) -> Data:
-    """Return gratings in noise, made up: 8 orientations of 2 frequencies, any phase and colour."""
+def textures(count: int = 7000, noise: float = NOISE) -> Data:
+    """Return gratings in noise, made up: 8 orientations of 2 frequencies, any phase and colour.
+
+    ``noise`` is its standard deviation.
+    """
     generator = torch.Generator().manual_seed(0)
     classes = ORIENTATIONS * len(FREQUENCIES)
     labels = torch.arange(count) % classes
@@ -64,8 +67,8 @@ def textures(count: int = 7000) -> Data:
     phase = torch.rand(count, generator=generator) * 2 * math.pi
     wave = torch.sin(along * frequency[:, None, None] * math.pi / 2 + phase[:, None, None])
     colour = torch.rand(count, 3, generator=generator)[:, :, None, None] + 0.5
-    noise = torch.randn(count, 3, SIZE, SIZE, generator=generator) * NOISE
-    return _split("textures", classes, wave[:, None] * colour + noise, labels, (2000, 1000))
+    added = torch.randn(count, 3, SIZE, SIZE, generator=generator) * noise
+    return _split("textures", classes, wave[:, None] * colour + added, labels, (2000, 1000))
 
 
 def _split(

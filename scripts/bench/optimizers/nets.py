@@ -106,5 +106,49 @@ class MobileNet(_Net):
         super().__init__([*stem, *stages, *head], 4 * width, classes)
 
 
-FAMILIES = {"vgg": VGG, "resnet": ResNet, "resnet10": ResNet10, "mobilenet": MobileNet}
+class Separable(_Net):
+    """A stem and pairs of a depthwise and a 1x1 convolution, wide where the map is small."""
+
+    def __init__(self, inputs: int, classes: int, width: int = 32) -> None:
+        blocks: list[nn.Module] = [*_unit(inputs, width, 3, 2), nn.ReLU()]
+        channels = width
+        for times, stride in ((2, 1), (4, 2), (4, 1), (8, 2), (8, 1)):
+            wide = times * width
+            blocks += [*_unit(channels, channels, 3, stride, channels), nn.ReLU()]
+            blocks += [*_unit(channels, wide, 1), nn.ReLU()]
+            channels = wide
+        super().__init__(blocks, channels, classes)
+
+
+class Dense(nn.Module):
+    """Three convolutions with pools and fully connected layers, as the first networks had them."""
+
+    def __init__(self, inputs: int, classes: int, width: int = 32) -> None:
+        super().__init__()
+        blocks: list[nn.Module] = []
+        for outputs in (width, 2 * width, 2 * width):
+            blocks += [*_unit(inputs, outputs, 3), nn.ReLU(), nn.MaxPool2d(2)]
+            inputs = outputs
+        self.features, self.flatten = nn.Sequential(*blocks), nn.Flatten()
+        self.hidden = nn.Sequential(
+            nn.Linear(4 * inputs, 16 * width),
+            nn.ReLU(),
+            nn.Linear(16 * width, 8 * width),
+            nn.ReLU(),
+        )
+        self.classifier = nn.Linear(8 * width, classes)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return the scores of classes."""
+        return self.classifier(self.hidden(self.flatten(self.features(x))))
+
+
+FAMILIES = {
+    "vgg": VGG,
+    "resnet": ResNet,
+    "resnet10": ResNet10,
+    "mobilenet": MobileNet,
+    "separable": Separable,
+    "dense": Dense,
+}
 """Networks by name."""
