@@ -54,6 +54,7 @@ FILES: dict[str, list[str]] = {
     "xdputil xmodel": ["xmodel", "FILE.xmodel", "-l"],
     "xir dump_bin": ["dump_bin", "FILE.xmodel", "out"],
     "xir dump_code": ["dump_code", "FILE.xmodel", "out"],
+    "xir dump_reg": ["dump_reg", "FILE.xmodel"],
     "xir dump_txt": ["dump_txt", "FILE.xmodel", "out"],
     "xir graph": ["graph", "FILE.xmodel"],
     "xir png": ["png", "FILE.xmodel", "out"],
@@ -80,7 +81,7 @@ KINDS: dict[str, tuple[int, str]] = {
     "xdputil query --target good.txt": (1, "arch.json 'good.txt' cannot be read"),
 }
 """Files of another kind than an option takes: the exit code and what is said."""
-NO_FILES = {"opendpu targets", "xdputil mem", "xdputil query", "xdputil status"}
+NO_FILES = {"opendpu targets", "xdputil mem", "xdputil query", "xdputil status", "xir help"}
 
 CONTENTS: dict[str, bytes | None] = {
     "empty": b"", "noise": bytes(range(251, 0, -1)), "text": b"hello\n" * 20, "folder": None,
