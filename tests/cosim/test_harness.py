@@ -199,6 +199,7 @@ def test_broken_rules_are_named(simulator, fault, memory, text):
         dpu.run(job(program(*copy(fault | 304, 16, 16), END << 28)))
 
 
+@pytest.mark.slow
 def test_waveform_only_on_request(simulator, tmp_path):
     dpu = Verilated(simulator)
     with pytest.raises(errors.ToolError, match="cannot be written by this build"):

@@ -125,7 +125,9 @@ def test_whole_windows_take_a_cycle_a_column_and_two_a_group(mode):
         assert cycles_between(target, sequence) == (length + 2) * groups
 
 
-@pytest.mark.parametrize(("kernel", "stride"), [(3, 1), (3, 2), (5, 1)])
+@pytest.mark.parametrize(
+    ("kernel", "stride"), [(3, 1), (3, 2), pytest.param(5, 1, marks=pytest.mark.slow)]
+)
 def test_weights_of_16_bits_take_a_cycle_a_tap(kernel, stride):
     target = Target.from_name("B128")
     sequence = pair(target, AluMode.DWCVW16B0, kernel=kernel, stride=stride)

@@ -51,6 +51,7 @@ def test_plain_multiplications_on_request(tmp_path):
     assert "DSP48E2" not in source
 
 
+@pytest.mark.slow
 def test_doubled_clock_on_request(tmp_path):
     options = ["--target", "B128", "--option", "dsp_double_rate=True"]
     assert generate(tmp_path, *options) == 0

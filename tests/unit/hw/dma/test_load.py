@@ -211,13 +211,13 @@ def random_load(rng, target):
     [
         ("B64", 0.4, 5),
         ("B144", 0.0, 1),
-        ("B4096", 0.5, 3),
         *(
             pytest.param(*draw, marks=pytest.mark.slow)
             for draw in (
                 ("B64", 0.0, 1),
                 ("B144", 0.3, 20),
                 ("B4096", 0.0, 9),
+                ("B4096", 0.5, 3),
                 ("B800", 0.2, 2),
                 ("B3136", 0.1, 30),
             )

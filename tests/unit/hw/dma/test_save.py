@@ -213,14 +213,14 @@ def random_program(rng, target, count):
     ("name", "stall", "latency", "write_first"),
     [
         ("B64", 0.4, 5, True),
-        pytest.param("B144", 0.0, 1, True, marks=pytest.mark.slow),
-        ("B4096", 0.5, 3, False),
         *(
             pytest.param(*draw, marks=pytest.mark.slow)
             for draw in (
                 ("B64", 0.0, 1, False),
+                ("B144", 0.0, 1, True),
                 ("B144", 0.3, 20, False),
                 ("B4096", 0.0, 9, False),
+                ("B4096", 0.5, 3, False),
                 ("B800", 0.2, 2, True),
                 ("B3136", 0.1, 30, False),
             )
