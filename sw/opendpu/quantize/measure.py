@@ -3,7 +3,7 @@
 
 import dataclasses
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
@@ -14,22 +14,19 @@ from opendpu.ops.session import Session
 from opendpu.quantize.executor import evaluate
 from opendpu.quantize.fitted import first_measured
 from opendpu.quantize.layers import parameters_of
-from opendpu.quantize.noise import SAMPLES, energy, ratio_of, sqnrs
+from opendpu.quantize.noise import energy, ratio_of, sqnrs
 from opendpu.quantize.observers.histogram import Histogram
 from opendpu.quantize.observers.observed import Observed
 from opendpu.quantize.placement.groups import ScaleGroups
 from opendpu.quantize.placement.insert import fix_name, with_plain_constants
-from opendpu.quantize.remarks import LOW_SQNR, remark
-from opendpu.quantize.report import FEW_FITTED, LayerReport, Report, TensorHistogram, TensorReport
+from opendpu.quantize.remarks import remark
+from opendpu.quantize.report import LayerReport, Report, TensorHistogram, TensorReport
 from opendpu.quantize.samples import Samples
 from opendpu.quantize.transforms.mask import mask_of
 from opendpu.quantize.transforms.response_norm import is_response_norm, map_of
 
 BINS = 256
 """Bins of a histogram in the report, about."""
-
-FAR = 3.0
-"""So many dB nearer are worth a note."""
 
 
 def measure(
@@ -63,8 +60,6 @@ def measure(
         [(graph, results), (reference, pairs)], plain, samples, batch=batch,
         start=start, stop=start + report.measured_samples,
     )  # fmt: skip
-    if 0 < fitted <= start and fitted < FEW_FITTED:
-        _note_own(report, reference, plain, pairs, samples.first(fitted), batch)
     weights = {tensor.layer: tensor.sqnr for tensor in report.tensors if tensor.role == "weights"}
     layer_of = {result: layer for layer, result in groups.results.items()}
     report.layers = [
@@ -77,28 +72,6 @@ def measure(
             report.note(f"result {name!r} is not compared: its shape depends on the data")
     report.tabulated = _of_parts(reference, plain, report.tabulated, samples)
     remark(report, graph, groups, observed, samples)
-
-
-def _note_own(
-    report: Report, reference: Graph, plain: Graph, pairs: Sequence[tuple[str, str]],
-    samples: Samples, batch: int,
-) -> None:  # fmt: skip
-    """Note outputs that are far better on the few samples that the network was fitted to."""
-    low = {n: r for n, r in report.outputs_sqnr.items() if r is not None and r < LOW_SQNR}
-    if not low:
-        return
-    (own,) = sqnrs(
-        [(reference, [pair for pair in pairs if pair[0] in low])], plain, samples,
-        batch=batch, stop=min(samples.count, SAMPLES),
-    )  # fmt: skip
-    for name, ratio in low.items():
-        there = own[name]
-        if there is None or there - ratio > FAR:
-            text = "no noise" if there is None else f"{there:.1f} dB"
-            report.note(
-                f"output {name!r} has {text} on samples that the network was fitted to and "
-                f"{ratio:.1f} dB on others: {report.samples} samples are too few for it"
-            )
 
 
 def _layer(

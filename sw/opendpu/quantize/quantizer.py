@@ -17,7 +17,7 @@ from opendpu.quantize.corrections.refine import refine
 from opendpu.quantize.corrections.trials import kept_ends
 from opendpu.quantize.equalization import equalize_channels
 from opendpu.quantize.finetune import finetune
-from opendpu.quantize.fitted import fitted_samples, usable
+from opendpu.quantize.fitted import fitted_samples
 from opendpu.quantize.measure import measure
 from opendpu.quantize.placement.groups import Demands
 from opendpu.quantize.placement.logarithms import wide_arguments
@@ -146,7 +146,6 @@ def _quantized(
         raise UnsupportedError(f"graph {graph.name!r} is quantized already; compile it as it is")
     progress = Progress(show)
     samples = calibration_samples(graph, calib)
-    given = usable(samples)
     notes = [*graph.attrs.get(NOTES, ()), *suspicions(samples)]
     report = Report(samples=samples.count, notes=notes, obstacles=config.deployable())
     reference, graph = graph, graph.copy()
@@ -166,28 +165,28 @@ def _quantized(
     if config.bias_correction:
         add_biases(graph, groups.results)
     layers = list(groups.results) if config.bias_correction else []
-    count = min(given.count, sample_count(graph))
+    count = min(samples.count, sample_count(graph))
     refines = config.refinement and not report.obstacles
     observed = observe(
         graph, groups, specs.results, samples, layers=layers, mean_samples=count,
         batch=config.batch, progress=progress, ends=kept_ends(graph, groups, count) if refines
         else (),
     )  # fmt: skip
-    correction = Correction(graph, given, config, observed, progress, show)
+    correction = Correction(graph, samples, config, observed, progress, show)
     if report.obstacles:
         _note_not_deployable(config, report)
         result = correction.biases(free_scales(graph, groups, specs, observed))
     else:
         _note_narrow(config, report)
         refined = functools.partial(
-            refine, graph, groups, given, specs, observed, layers=layers, progress=progress,
+            refine, graph, groups, samples, specs, observed, layers=layers, progress=progress,
             note=report.note,
         )  # fmt: skip
         ways = candidates(graph, groups, specs, observed, refined if config.refinement else None)
         result = correction.best(ways, report.note)
         if config.finetune is not None:
             finetune(
-                result, graph, given, config.finetune, seed=config.seed, show=show,
+                result, graph, samples, config.finetune, seed=config.seed, show=show,
                 note=report.note,
             )  # fmt: skip
     if not measured:

@@ -183,8 +183,7 @@ class Report:
         if not self.measured_apart and self.samples < FEW_FITTED:
             found.append(
                 "signal to noise is measured on samples that the network was fitted to, "
-                f"{self.samples} in all: on others it is less, at times by far; with three samples "
-                "or more some are kept for that"
+                f"{self.samples} in all: on others it is less, at times by far"
             )
         return found + [f"note: {text}" for text in self.notes]
 

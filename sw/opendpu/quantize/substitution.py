@@ -9,7 +9,6 @@ from opendpu.ir import Graph
 from opendpu.ir.types import FLOAT32
 from opendpu.quantize.config import QuantizeConfig
 from opendpu.quantize.finetune.refit import refit
-from opendpu.quantize.fitted import usable
 from opendpu.quantize.noise import sqnr
 from opendpu.quantize.placement.tables import has_tables
 from opendpu.quantize.progress import Progress
@@ -56,8 +55,8 @@ def _refitted(
     """Refit the layers behind substituted activations, in place, if that helps; report it."""
     made = graph.copy()
     layers = refit(
-        made, before, report.substituted, usable(samples), batch=config.batch,
-        seed=config.seed, progress=progress,
+        made, before, report.substituted, samples, batch=config.batch, seed=config.seed,
+        progress=progress,
     )  # fmt: skip
     worst = _worst(report.substitution_sqnr)
     found = _worst(cost(made)) if layers else worst

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which samples the report measures on: others than those fitted to, where there are enough."""
 
+import dataclasses
 import sys
 from pathlib import Path
 
@@ -9,7 +10,9 @@ import pytest
 
 from opendpu.evaluation.page import page
 from opendpu.ops.session import Session
-from opendpu.quantize import TensorSpec, quantize_with_report
+from opendpu.quantize import FinetuneConfig, QuantizeConfig, quantize_with_report
+from opendpu.quantize.fitted import fitted_samples
+from opendpu.quantize.samples import calibration_samples
 
 sys.path.append(str(Path(__file__).parent))
 from float_nets import Net, samples
@@ -33,60 +36,41 @@ def measured(made, some):
 
 
 @pytest.mark.parametrize(
-    ("count", "options", "kept"),
+    ("count", "options", "apart"),
     [
-        (40, {"refinement": True}, 8),
-        (136, {"bias_correction": True}, 8),
-        (135, {"bias_correction": True}, 0),
-        (39, {"refinement": True, "bias_correction": True}, 8),
-        (16, {"bias_correction": True}, 5),
-        (4, {"weight_correction": True}, 1),
-        (2, {"bias_correction": True}, 0),
+        (40, {"refinement": True}, True),
+        (39, {"refinement": True}, False),
+        (16, {"refinement": True}, False),
+        (136, {"bias_correction": True}, True),
+        (135, {"bias_correction": True}, False),
         (16, {}, None),
     ],
 )
-def test_the_report_measures_on_samples_that_nothing_was_fitted_to(count, options, kept):
+def test_the_report_measures_on_samples_that_nothing_was_fitted_to(count, options, apart):
     data = samples(count)
     made = quantize_with_report(network(), data, **NOTHING | options)
     report = made.report
-    assert report.measured_samples == (kept or min(count, 8))
-    assert report.measured_apart is (kept != 0)
-    some = data["x"][-kept:] if kept else data["x"][:8]
+    assert report.measured_samples == 8
+    assert report.measured_apart is (apart is not False)
+    some = data["x"][-8:] if apart else data["x"][:8]
     assert report.outputs_sqnr["c"] == pytest.approx(measured(made.graph, some), abs=0.01)
     assert report.layers[-1].output_sqnr == pytest.approx(report.outputs_sqnr["c"], abs=0.01)
-    assert any("was fitted to" in line for line in report.lines()) is (kept == 0 and count < 32)
-    assert ("were fitted to" in page("net", report)) is (kept == 0)
+    assert any("was fitted to" in line for line in report.lines()) is (
+        apart is False and count < 32
+    )
+    assert ("were fitted to" in page("net", report)) is (apart is False)
 
 
-@pytest.mark.parametrize("options", [{"refinement": True}, {"bias_correction": True},
-                                     {"weight_correction": True}])  # fmt: skip
-def test_what_is_kept_for_the_report_changes_no_scale_weight_or_bias(options):
-    """The largest values stay where they are: ranges are of all samples."""
-    data, other = samples(16), samples(16)
-    other["x"][-4:] = other["x"][-4:] * 0.5
-    data["x"][0] *= 4
-    other["x"][0] *= 4
-    first, second = (
-        quantize_with_report(
-            network(), some, method="max", **NOTHING | options
-        ).graph for some in (data, other)
-    )  # fmt: skip
-    for node in first:
-        assert node.type == second[node.name].type
-        if node.value is not None:
-            np.testing.assert_array_equal(node.value, second[node.name].value)
-
-
-def test_a_note_says_where_few_samples_were_fitted_to_by_far():
-    """Biases make up for what samples lose that are all the same; others are none of these."""
-    net = Net()
-    net.conv("a", "x", 8)
-    net.put("r", "relu", ["a"])
-    net.conv("c", "r", 4)
-    data = samples(8)
-    data["x"][:6] = data["x"][0].mean(axis=(0, 1))
-    report = quantize_with_report(net.done("c"), data, weights=TensorSpec(bits=2)).report
-    assert report.measured_samples == 2
-    assert report.outputs_sqnr["c"] < 15
-    (found,) = [note for note in report.notes if "8 samples are too few" in note]
-    assert found.startswith("output 'c' has ")
+def test_how_many_samples_a_network_is_fitted_to():
+    graph, given = network(), calibration_samples(network(), samples(200))
+    config = QuantizeConfig(**NOTHING)
+    assert fitted_samples(graph, given, config) == 0
+    for options, count in (
+        ({"refinement": True}, 192),
+        ({"refinement": True, "bias_correction": True}, 192),
+        ({"bias_correction": True}, 128),
+        ({"finetune": FinetuneConfig()}, 200),
+        ({"finetune": FinetuneConfig(samples=50)}, 50),
+        ({"finetune": FinetuneConfig(samples=500)}, 200),
+    ):
+        assert fitted_samples(graph, given, dataclasses.replace(config, **options)) == count

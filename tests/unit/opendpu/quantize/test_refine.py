@@ -89,6 +89,7 @@ def test_samples_are_spread_over_the_whole_set() -> None:
     few, many = (calibration_samples(graph, samples(count)) for count in (15, 20))
     assert usable_samples(few) == list(range(15))
     assert usable_samples(many) == [n for n in range(20) if n % 4 != 3]
+    assert usable_samples(calibration_samples(graph, samples(48)))[-1] == 38  # 8 are the report's
     assert [screened(count) for count in (1, 7, 8, 12, 16, 128)] == [0, 0, 2, 3, 4, 4]
 
 
@@ -121,7 +122,7 @@ def test_refinement_looks_at_no_more_samples_where_there_are_more(monkeypatch) -
 
 def test_refined_scales_stay_only_if_held_out_samples_come_nearer(monkeypatch) -> None:
     """What refinement gains may be less than what it takes from corrections behind it."""
-    net, data = Net(), samples(24)  # eight of them are the report's
+    net, data = Net(), samples(16)
     net.conv("a", "x", 4)
     net.put("r", "relu", ["a"])
     net.conv("b", "r", 4)
