@@ -15,7 +15,7 @@ HEAD = """\
 What becomes of networks that people have: trained ones that ship inside Python packages (`pip
 install -e .[networks]`), and our own definitions of well-known ones with random weights, in the
 form in which exporters write them. This page is written by `scripts/networks_page.py`, which
-measures one network after the other.
+measures one network after the other; others that were tried are [noted by hand](other_networks.md).
 
 **hard** behind a name: with `--activation-substitution hard`; **table**: for a target with the
 extension `table` ([extensions](extensions.md)), without substitution. Columns:
