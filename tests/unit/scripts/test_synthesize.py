@@ -89,7 +89,8 @@ def test_the_table_has_a_line_a_module_and_the_ratio():
     assert lines["ratio"][1:] == ["1.50x", "2.00x"]
 
 
-LIMITS = json.loads((pathlib.Path(synthesize.__file__).parent / "limits.json").read_text())
+SYNTH = pathlib.Path(synthesize.__file__).parent
+LIMITS = json.loads((SYNTH / "limits.json").read_text())
 
 
 def test_limits_are_those_of_one_version():
@@ -146,6 +147,16 @@ def test_every_part_of_b64_is_as_fast_as_agreed(part, monkeypatch, tmp_path):
     result = measure(b64, [part], tmp_path, estimate=0, seeds=3, least=least)
     fmax = {part: result["parts"][part]["fmax"]}
     assert below(fmax, least) == []
+
+
+@pytest.mark.slow
+def test_what_b64_takes_is_what_is_kept(monkeypatch):
+    """``make synth-check`` takes the file's word for it."""
+    monkeypatch.setenv("OPENDPU_TOOLS", "yowasp")
+    kept = json.loads((SYNTH / "measured_resources.json").read_text(encoding="utf-8"))
+    b64 = Target.from_name("B64")
+    found = synthesize.measure(b64, {"vendor": "xilinx"}, paths=1)
+    assert synthesize.counted(found) == kept["B64"]["figures"]
 
 
 def test_a_part_that_is_slower_than_its_limit_is_named():
