@@ -3,7 +3,9 @@
 
 import dataclasses
 import itertools
+from collections.abc import Mapping
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -48,6 +50,17 @@ def bilinear_weights(
         else:
             return point, tuple(phases)
     return None
+
+
+def weights_of(attrs: Mapping[str, Any]) -> tuple[int, tuple[Phase, ...]] | None:
+    """Return :func:`bilinear_weights` of a resize's ``scale`` and ``half_pixel_centers``.
+
+    There are none of one that does not enlarge.
+    """
+    across, down = (round(float(factor)) for factor in attrs["scale"])
+    if min(across, down) < 1:
+        return None
+    return bilinear_weights(down, across, half=bool(attrs.get("half_pixel_centers")))
 
 
 def _taps(phase: int, scale: int, half: bool) -> tuple[int, list[Fraction]]:

@@ -5,7 +5,7 @@ from opendpu.compiler.constraints.registry import constraint, inputs_of, pair
 from opendpu.compiler.fixed import point_of
 from opendpu.compiler.limits import MAX_SHIFT_CUT
 from opendpu.ir import Graph, Node
-from opendpu.ops.bilinear import bilinear_weights
+from opendpu.ops.bilinear import weights_of
 from opendpu.ops.fixed.requantize import is_scaled
 from opendpu_arch.target import Target
 
@@ -67,8 +67,7 @@ def resize_shift(node: Node, graph: Graph, target: Target) -> str | None:
     """Each phase is a depthwise convolution."""
     if node.attrs["mode"] != "BILINEAR" or is_scaled(node):
         return None
-    scale_w, scale_h = (round(s) for s in node.attrs["scale"])
-    made = bilinear_weights(scale_h, scale_w, half=bool(node.attrs["half_pixel_centers"]))
+    made = weights_of(node.attrs)
     assert made is not None
     cut = point_of(inputs_of(node, graph)[0]) + made[0] - point_of(node)
     if 0 <= cut <= MAX_SHIFT_CUT:

@@ -22,7 +22,7 @@ from opendpu.compiler.legalize.registry import RULES, Call, Rule
 from opendpu.compiler.legalize.scaled_pairs import requantizes
 from opendpu.compiler.legalize.zero_points import around_zero
 from opendpu.ir import Node, Quantization, Rounding, TensorType
-from opendpu.ops.bilinear import bilinear_weights
+from opendpu.ops.bilinear import weights_of
 from opendpu.ops.fixed.product import KIND as PRODUCT
 from opendpu.ops.fixed.requantize import Halves
 from opendpu.ops.window import explicit_pad
@@ -278,9 +278,7 @@ def _interpolating(call: Call, given: Quantization) -> Multipliers:
     """
     if given.same_grid(call.fix.quantization):
         return Multipliers((), ())
-    across, down = (round(float(factor)) for factor in call.node.attrs["scale"])
-    half = bool(call.node.attrs.get("half_pixel_centers"))
-    weights = bilinear_weights(down, across, half=half) if min(across, down) > 0 else None
+    weights = weights_of(call.node.attrs)
     if weights is None:
         return Multipliers((), ())  # it is refused for that
     factor = given.scale[0] / (call.fix.quantization.scale[0] * (1 << weights[0]))

@@ -14,7 +14,7 @@ from opendpu.compiler.lower.pad import mirror
 from opendpu.compiler.lower.registry import lowers
 from opendpu.compiler.lower.scaled import bilinear_channels, requantization
 from opendpu.ir import Node
-from opendpu.ops.bilinear import Phase, bilinear_weights
+from opendpu.ops.bilinear import Phase, weights_of
 from opendpu.ops.fixed.requantize import is_scaled
 from opendpu_arch.isa import AluMode
 from opendpu_arch.scaled import Rounding
@@ -32,7 +32,7 @@ def upsample(context: LoweringContext, node: Node) -> None:
             )
         )
         return
-    made = bilinear_weights(scale_h, scale_w, half=bool(node.attrs["half_pixel_centers"]))
+    made = weights_of(node.attrs)
     assert made is not None
     point, phases = made
     before = 1 if node.attrs["half_pixel_centers"] else 0

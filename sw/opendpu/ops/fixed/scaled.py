@@ -10,7 +10,7 @@ import numpy as np
 from onnx import TensorProto
 
 from opendpu.ir import Node
-from opendpu.ops.bilinear import bilinear_weights
+from opendpu.ops.bilinear import weights_of
 from opendpu.ops.elementwise import operands
 from opendpu.ops.fixed.exact import EXACT
 from opendpu.ops.fixed.requantize import bound, centred, multiplied, rounded_away, zero_point
@@ -97,7 +97,9 @@ def bilinear(builder: OnnxBuilder, node: Node) -> None:
     value = builder.op("MatMul", [builder.initializer(rows), value])
     value = builder.op("MatMul", [value, builder.initializer(columns.T.copy())])
     if node.attrs["multiplier"]:
-        bits = weight_bits(node)
+        weights = weights_of(node.attrs)
+        assert weights is not None  # legalize.scaled
+        bits, _ = weights
         lifted = builder.op("Mul", [value, builder.initializer(np.array(1 << bits, np.float64))])
         taken = builder.initializer(np.array(zero_point(builder, source) << bits, np.float64))
         made = multiplied(builder, node, builder.op("Sub", [lifted, taken]))
@@ -106,14 +108,6 @@ def bilinear(builder: OnnxBuilder, node: Node) -> None:
     value = rounded_away(builder, value)
     centre = builder.initializer(np.array(node.quantization.zero_point[0], np.float64))
     bound(builder, node, builder.op("Sub", [value, centre]), channels_first=True)
-
-
-def weight_bits(node: Node) -> int:
-    """Return the fractional bits that weights of interpolation have in layers."""
-    across, down = (round(float(factor)) for factor in node.attrs["scale"])
-    found = bilinear_weights(down, across, half=bool(node.attrs["half_pixel_centers"]))
-    assert found is not None  # legalize.scaled
-    return found[0]
 
 
 def weights_of_axis(
