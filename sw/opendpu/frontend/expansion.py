@@ -5,7 +5,7 @@ import onnx
 from onnx import helper, inliner
 
 from opendpu.frontend.model_file import all_nodes
-from opendpu.frontend.opsets import means_the_same, newest_opset
+from opendpu.frontend.opsets import means_the_same, newest_opset, schema_of
 from opendpu.frontend.single_node import Dialect, RefusedError
 from opendpu.ops.foreign import DEFAULT_DOMAINS
 
@@ -89,10 +89,7 @@ def _is_new_function(kind: str, opset: int) -> bool:
 
 def _function(kind: str, version: int, domain: str = "") -> onnx.defs.OpSchema | None:
     """Return the definition of an operator by others in a set, if there is one."""
-    try:
-        schema = onnx.defs.get_schema(kind, version, domain)
-    except (onnx.defs.SchemaError, TypeError):  # a version that does not fit its integers
-        return None
+    schema = schema_of(kind, version, domain)
     return schema if any(getattr(schema, name, False) for name in DEFINED) else None
 
 

@@ -118,25 +118,26 @@ def newest_opset() -> int:
     return OLDEST_OPSET
 
 
+def schema_of(kind: str, version: int, domain: str = "") -> onnx.defs.OpSchema | None:
+    """Return the definition of an operator in a set of its domain, if there is one."""
+    try:
+        return onnx.defs.get_schema(kind, version, domain)
+    except (onnx.defs.SchemaError, TypeError):  # a name that is no UTF-8 text, a huge version
+        return None
+
+
 def is_defined(node: onnx.NodeProto, opset: int) -> bool:
     """Return whether a node is an operator of ONNX's own set of some version."""
-    if node.domain not in DEFAULT_DOMAINS:
-        return False
-    try:
-        onnx.defs.get_schema(node.op_type, opset)
-    except (onnx.defs.SchemaError, TypeError):  # no such operator, or no UTF-8 text
-        return False
-    return True
+    return node.domain in DEFAULT_DOMAINS and schema_of(node.op_type, opset) is not None
 
 
 def means_the_same(nodes: Iterable[onnx.NodeProto], opset: int, other: int) -> bool:
     """Return whether operators have the same definition in another set, but for types."""
     for node in all_nodes(nodes):
         if node.domain in DEFAULT_DOMAINS:
-            try:
-                one, two = (onnx.defs.get_schema(node.op_type, v) for v in (opset, other))
-            except (onnx.defs.SchemaError, TypeError):
-                return False  # there is no such operator, or its name is no UTF-8 text
+            one, two = (schema_of(node.op_type, version) for version in (opset, other))
+            if one is None or two is None:
+                return False
             if one.since_version != two.since_version and not _alike(node, one, two):
                 return False
     return True
