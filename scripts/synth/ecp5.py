@@ -164,10 +164,13 @@ def measure(
     kept = {
         part: measured.digest(text, part, str((least or {}).get(part)), *made_by) for part in parts
     }
+    known = {
+        part: None if estimate else measured.find(record, f"{name} {part}", design)
+        for part, design in kept.items()
+    }
 
     def one(part: str) -> tuple[str, dict[str, Any]]:
-        found = None if estimate else measured.find(record, f"{name} {part}", kept[part])
-        if found:
+        if found := known[part]:
             print(f"{part}: {found['fmax']:.1f} MHz, as measured of this design", flush=True)
             return part, found
         start = time.monotonic()
@@ -186,9 +189,11 @@ def measure(
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         result["parts"] |= dict(pool.map(one, kept))
     if not estimate:
-        for part, figures in result["parts"].items():
-            entry = {"fmax": figures["fmax"], "seed": figures["seed"]}
-            measured.keep(record, f"{name} {part}", kept[part], entry)
+        measured.keep(record, {
+            f"{name} {part}": (kept[part], {"fmax": figures["fmax"], "seed": figures["seed"]})
+            for part, figures in result["parts"].items()
+            if not known[part]
+        })  # fmt: skip
     return result
 
 
@@ -205,10 +210,7 @@ def main() -> int:
         "--limits", type=pathlib.Path, metavar="FILE",
         help="a JSON file: the least clock of each part; without --part only those are measured",
     )  # fmt: skip
-    parser.add_argument(
-        "--measured", type=pathlib.Path, metavar="FILE",
-        help="a JSON file with figures and the designs they are of; others are added",
-    )  # fmt: skip
+    measured.add_option(parser)
     given = parser.parse_args()
     console = rich.console.Console(stderr=True)
     try:

@@ -6,10 +6,12 @@ minutes of a processor. A file of them, by the names that limits have, says with
 and which tools it is of; where either is another, it is measured again.
 """
 
+import argparse
 import hashlib
 import importlib.metadata
 import json
 import pathlib
+from collections.abc import Mapping
 from typing import Any
 
 from opendpu_arch import outputs
@@ -48,10 +50,19 @@ def find(path: pathlib.Path | None, name: str, design: str) -> dict[str, Any] | 
     return dict(entry["figures"]) if entry and entry["design"] == design else None
 
 
-def keep(path: pathlib.Path | None, name: str, design: str, figures: dict[str, Any]) -> None:
-    """Put figures of a design into the file, in place of those that it has of this name."""
-    if path is None:
+def keep(path: pathlib.Path | None, found: Mapping[str, tuple[str, dict[str, Any]]]) -> None:
+    """Put designs and their figures into the file, in place of what it has of their names."""
+    if path is None or not found:
         return
     entries = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    entries[name] = {"design": design, "figures": figures}
+    for name, (design, figures) in found.items():
+        entries[name] = {"design": design, "figures": figures}
     outputs.write(path, json.dumps(dict(sorted(entries.items())), indent=1) + "\n")
+
+
+def add_option(parser: argparse.ArgumentParser) -> None:
+    """Add the option that names the file."""
+    parser.add_argument(
+        "--measured", type=pathlib.Path, metavar="FILE",
+        help="a JSON file with figures and the designs they are of; others are added",
+    )  # fmt: skip

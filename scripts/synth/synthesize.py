@@ -245,10 +245,7 @@ def main() -> int:
         "--limits", type=pathlib.Path, metavar="FILE",
         help="a JSON file: the most of each figure that a target may take",
     )  # fmt: skip
-    parser.add_argument(
-        "--measured", type=pathlib.Path, metavar="FILE",
-        help="a JSON file with figures and the designs they are of; others are added",
-    )  # fmt: skip
+    measured.add_option(parser)
     given = parser.parse_args()
     try:
         limits = json.loads(given.limits.read_text(encoding="utf-8")) if given.limits else None
@@ -270,7 +267,7 @@ def main() -> int:
             with rich.console.Console(stderr=True).status(f"synthesizing {target.name}"):
                 result = measure(target, options, paths=paths)
             _shown(result, given.output / f"{given.target}.json")
-            measured.keep(given.measured, name, design, counted(result))
+            measured.keep(given.measured, {name: (design, counted(result))})
     except DPUError as error:
         print(f"synth: {error}", file=sys.stderr)
         return 1

@@ -171,11 +171,11 @@ def test_figures_are_of_one_design(tmp_path):
     one, other = measured.digest("module", "Yosys 1"), measured.digest("module", "Yosys 2")
     assert measured.find(None, "B64", one) is None
     assert measured.find(path, "B64", one) is None
-    measured.keep(path, "B64", one, {"lut": 3})
-    measured.keep(path, "B512", one, {"lut": 5})
+    measured.keep(path, {"B64": (one, {"lut": 3})})
+    measured.keep(path, {"B512": (one, {"lut": 5})})
     assert measured.find(path, "B64", one) == {"lut": 3}
     assert measured.find(path, "B64", other) is None
-    measured.keep(path, "B64", other, {"lut": 4})
+    measured.keep(path, {"B64": (other, {"lut": 4})})
     assert measured.find(path, "B64", other) == {"lut": 4}
     assert measured.find(path, "B512", one) == {"lut": 5}
     assert one != measured.digest("moduleYosys 1") != measured.digest("module", "Yosys", " 1")
