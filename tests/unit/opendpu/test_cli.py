@@ -52,9 +52,13 @@ def test_version_and_help():
     assert call("run").exit_code == 2
 
 
-def test_the_installed_command():
-    program = pathlib.Path(sys.executable).with_name("opendpu")
-    result = subprocess.run([program, "--version"], capture_output=True, text=True, check=True)
+@pytest.mark.parametrize(
+    "command",
+    [[pathlib.Path(sys.executable).with_name("opendpu")], [sys.executable, "-m", "opendpu"]],
+    ids=["script", "module"],
+)
+def test_the_installed_command(command):
+    result = subprocess.run([*command, "--version"], capture_output=True, text=True, check=True)
     assert result.stdout.startswith("opendpu 0.")
 
 
