@@ -10,8 +10,10 @@ JOBS  ?= 2
 help: ## Say what there is
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
 
+# Extras that a new .venv gets beside what development needs: make setup EXTRAS=torch,tensorboard
+EXTRAS ?=
 $(STAMP): pyproject.toml scripts/setup.sh
-	@scripts/setup.sh
+	@scripts/setup.sh .venv ".[dev$(EXTRAS:%=,%)]"
 	@touch $@
 
 setup: $(STAMP) ## Make .venv and install OpenDPU into it
