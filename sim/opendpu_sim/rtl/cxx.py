@@ -15,6 +15,13 @@ OPT_FAST = "OPT_FAST"
 """Environment variable with flags for the model's hot code, as in Verilator's own makefiles."""
 FAST_FLAGS = ("-O3", "-march=native")
 """For the model's hot code without :data:`OPT_FAST`; its speed lies in the vector units."""
+FEW_ALIASES = ("--param", "sccvn-max-alias-queries-per-access=20")
+"""For the model's hot code, whatever optimizes it.
+
+A function of Verilator stores thousands of signals, and GCC's value numbering asks of each load
+which stores before it may alias, by default up to a thousand times. None does: with this limit
+the code is as fast and as small, and compiled in half (``-O1``) to a third (``-O3``) of the time.
+"""
 SLOW_FLAGS = ("-O0",)
 """For what runs once, such as initial blocks."""
 RUNTIME_FLAGS = ("-O1",)
@@ -88,7 +95,7 @@ def link(output: pathlib.Path, objects: Sequence[pathlib.Path], options: Sequenc
 
 def _fast_flags() -> tuple[str, ...]:
     given = os.environ.get(OPT_FAST)
-    return FAST_FLAGS if given is None else tuple(shlex.split(given))
+    return (*FEW_ALIASES, *(FAST_FLAGS if given is None else shlex.split(given)))
 
 
 def _flags(trace: bool) -> list[str]:
