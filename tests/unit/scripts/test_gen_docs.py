@@ -36,7 +36,7 @@ def test_check_fails_on_a_stale_page_and_writes_nothing(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(gen_docs, "FOLDER", tmp_path)
-    quick = {n: page for n, page in gen_docs.PAGES.items() if n not in gen_docs.MEASURED}
+    quick = {name: gen_docs.PAGES[name] for name in ("isa.md", "targets.md")}
     monkeypatch.setattr(gen_docs, "PAGES", quick)
     assert run(gen_docs, monkeypatch) == 0
     assert run(gen_docs, monkeypatch, "--check") == 0
