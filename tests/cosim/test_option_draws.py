@@ -120,7 +120,12 @@ def generate(rng, target, options, folder):
     for name, value in options.items():
         if name != "vendor":
             arguments += ["--option", f"{name}={value}"]
-    boards = [b.name for b in BOARDS.values() if isinstance(b, ZynqBoard)]
+    boards = [
+        b.name
+        for b in BOARDS.values()
+        if isinstance(b, ZynqBoard)
+        and (b.resources.ultra_ram or not (options.get("vendor") and options.get("ultra_ram")))
+    ]
     fits = options.get("vendor") in (None, ZynqBoard.vendor)
     board = rng.choice((None, *boards)) if fits else None
     if board:
