@@ -13,7 +13,7 @@ import pytest
 from opendpu_arch.errors import ToolError
 from opendpu_hw import tools
 from opendpu_hw.__main__ import main
-from opendpu_hw.datapath.leaky_block import LeakyBlock
+from opendpu_hw.datapath.requantize import Requantizer
 from opendpu_hw.verilog import TOP, to_verilog
 from opendpu_sim.rtl.tools import run_verilator
 
@@ -71,7 +71,7 @@ def test_two_clocks(two_clocks):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "target", ["B64", "B64+scaled", "B512", "B512+table+channel", "B4096+table+channel+scaled"]
+    "target", ["B64", "B64+scaled", "B1600", "B512+table+channel", "B4096+table+channel+scaled"]
 )
 def test_blocks(target, tmp_path):
     """What boards get."""
@@ -82,9 +82,9 @@ def test_blocks(target, tmp_path):
 
 def test_leaky_blocks(tmp_path):
     """What larger targets have instead of adders."""
-    source = tmp_path / "block.v"
-    block = to_verilog(LeakyBlock(width=32, vendor="xilinx"), TOP)
-    source.write_text(block + silenced(DSP48E2), encoding="utf-8")
+    source = tmp_path / "requantizer.v"
+    text = to_verilog(Requantizer(leaky=True, block=True, vendor="xilinx"), TOP)
+    source.write_text(text + silenced(DSP48E2), encoding="utf-8")
     assert lint(source) == []
 
 
