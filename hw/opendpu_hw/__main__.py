@@ -5,7 +5,7 @@ import argparse
 import ast
 import sys
 
-from opendpu_arch.errors import DPUError
+from opendpu_arch.errors import DPUError, UnsupportedError
 from opendpu_arch.target import Target
 from opendpu_hw import verilog
 from opendpu_hw.boards import files
@@ -21,6 +21,20 @@ def _option(text):
         return name, ast.literal_eval(value)
     except (SyntaxError, ValueError):
         return name, value
+
+
+def _options(given):
+    """Return the options by their names, of which each is said once."""
+    said = list(given.option)
+    if given.vendor:
+        said.append(("vendor", None if given.vendor == "none" else given.vendor))
+    options = {}
+    for name, value in said:
+        if options.get(name, value) != value:
+            raise UnsupportedError(
+                f"option {name} is said to be {options[name]!r} and {value!r}; say it once")
+        options[name] = value
+    return options
 
 
 def main(arguments=None):
@@ -46,10 +60,8 @@ def main(arguments=None):
     given = parser.parse_args(arguments)
     try:
         target = Target.from_name(given.target)
-        options = dict(given.option)
-        if given.vendor:
-            options["vendor"] = None if given.vendor == "none" else given.vendor
-        if given.board:
+        options = _options(given)
+        if given.board is not None:
             board = find_board(given.board)
             paths = files.write(
                 board, target, given.output, clock_mhz=given.clock_mhz, **options)

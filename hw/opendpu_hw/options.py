@@ -51,6 +51,10 @@ def check(target, **options):
             }.get(name, "")
             raise UnsupportedError(
                 f"option {name} is {options[name]!r}, but must be {VALUES[name]}{more}")
+    if leaky and options.get("vendor") != "xilinx":
+        raise UnsupportedError(
+            f"leaky_blocks is for DSP48E2, but vendor is {options.get('vendor')}; allowed with it: "
+            "None, False or 0")
     if ultra and options.get("vendor") == "ecp5":
         raise UnsupportedError(
             f"option ultra_ram is {ultra}, but ECP5 has no UltraRAM; allowed with vendor ecp5: 0")

@@ -203,7 +203,9 @@ def main() -> int:
     parser.add_argument("target", help="a name (B64) or fingerprint (0x…)")
     parser.add_argument("--part", action="append", choices=[*PARTS, "top"], help="only this one")
     parser.add_argument("--output", type=pathlib.Path, default=pathlib.Path("build/synth"))
-    parser.add_argument("--estimate", type=int, default=0, metavar="COUNT", help="the worst paths")
+    parser.add_argument(
+        "--estimate", type=measured.count, default=0, metavar="COUNT", help="the worst paths"
+    )
     parser.add_argument("--seeds", type=int, default=1, help="most placements of a part (1)")
     parser.add_argument("--jobs", type=int, default=1, help="parts at a time (1)")
     parser.add_argument(
@@ -215,9 +217,10 @@ def main() -> int:
     console = rich.console.Console(stderr=True)
     try:
         target = Target.from_name(given.target)
+        measured.check_outputs(given.output, given.measured)
         parts, least = given.part or PARTS, {}
         if given.limits:
-            limits = json.loads(given.limits.read_text(encoding="utf-8"))
+            limits = measured.read(given.limits, "fmax")
             least = limits_of(limits, target.name.split("_")[-1])
             parts = given.part or tuple(least)
         with console.status(f"measuring {target.name} on ECP5"):

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from opendpu_arch import outputs
+from opendpu_arch.errors import ModelFormatError
 from opendpu_hw import tools
 
 
@@ -24,6 +25,40 @@ def tool_version(program: str) -> str:
     if package.startswith("yowasp-"):
         return f"{package} {importlib.metadata.version(package)}"
     return str(tools.run(pathlib.Path(), program, "--version")).strip()
+
+
+def read(path: pathlib.Path, *keys: str) -> dict[str, Any]:
+    """Return what a JSON file of limits or figures holds, ``keys`` among it.
+
+    Raises
+    ------
+    ModelFormatError
+        It cannot be read, is no JSON, or has none of a key.
+    """
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ModelFormatError(f"{path} cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise ModelFormatError(f"{path} is no JSON file: {error}") from error
+    if not isinstance(found, dict) or not found.keys() >= set(keys):
+        raise ModelFormatError(f"{path} must have an object with {', '.join(keys) or 'figures'}")
+    return found
+
+
+def check_outputs(folder: pathlib.Path, record: pathlib.Path | None) -> None:
+    """Raise OutputError, before long work, where figures could not be written.
+
+    Parameters
+    ----------
+    folder
+        Made if need be.
+    record
+        A file for :func:`keep`, or None.
+    """
+    outputs.check_folder(folder)
+    if record is not None:
+        outputs.check(record)
 
 
 def digest(*texts: str) -> str:
@@ -46,7 +81,7 @@ def find(path: pathlib.Path | None, name: str, design: str) -> dict[str, Any] | 
     """
     if path is None or not path.exists():
         return None
-    entry = json.loads(path.read_text(encoding="utf-8")).get(name)
+    entry = read(path).get(name)
     return dict(entry["figures"]) if entry and entry["design"] == design else None
 
 
@@ -54,10 +89,23 @@ def keep(path: pathlib.Path | None, found: Mapping[str, tuple[str, dict[str, Any
     """Put designs and their figures into the file, in place of what it has of their names."""
     if path is None or not found:
         return
-    entries = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    entries = read(path) if path.exists() else {}
     for name, (design, figures) in found.items():
         entries[name] = {"design": design, "figures": figures}
     outputs.write(path, json.dumps(dict(sorted(entries.items())), indent=1) + "\n")
+
+
+def count(text: str) -> int:
+    """Return what an option counts.
+
+    Raises
+    ------
+    argparse.ArgumentTypeError
+        It is no number, or less than zero.
+    """
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is no count, which is 0 or more")
+    return int(text)
 
 
 def add_option(parser: argparse.ArgumentParser) -> None:

@@ -240,7 +240,9 @@ def main() -> int:
         help="whose primitives the array is made of (xilinx); none: plain multiplications",
     )  # fmt: skip
     parser.add_argument("--option", action="append", default=[], type=_option, metavar="NAME=VALUE")
-    parser.add_argument("--paths", type=int, default=0, metavar="COUNT", help="the longest ones")
+    parser.add_argument(
+        "--paths", type=measured.count, default=0, metavar="COUNT", help="the longest ones"
+    )
     parser.add_argument(
         "--limits", type=pathlib.Path, metavar="FILE",
         help="a JSON file: the most of each figure that a target may take",
@@ -248,7 +250,8 @@ def main() -> int:
     measured.add_option(parser)
     given = parser.parse_args()
     try:
-        limits = json.loads(given.limits.read_text(encoding="utf-8")) if given.limits else None
+        measured.check_outputs(given.output, given.measured)
+        limits = measured.read(given.limits, "resources") if given.limits else None
         if limits is not None:
             limits = of_version(limits["resources"], yosys_version())
         target = Target.from_name(given.target)

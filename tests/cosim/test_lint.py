@@ -13,7 +13,8 @@ import pytest
 from opendpu_arch.errors import ToolError
 from opendpu_hw import tools
 from opendpu_hw.__main__ import main
-from opendpu_hw.verilog import TOP
+from opendpu_hw.datapath.requantize import Requantizer
+from opendpu_hw.verilog import TOP, to_verilog
 from opendpu_sim.rtl.tools import run_verilator
 
 pytestmark = pytest.mark.cosim
@@ -38,11 +39,15 @@ def of_blocks(target, folder, *options):
     """Return Verilog with DSP blocks in it, and a model of theirs behind it."""
     source = generate(target, folder, "--vendor", "xilinx", *options)
     text = source.read_text(encoding="utf-8")
-    model = DSP48E2.read_text(encoding="utf-8")
-    rules = ("UNUSEDPARAM", "UNUSEDSIGNAL", "WIDTHEXPAND")  # the model has but what tests need
-    off = "".join(f"/* verilator lint_off {rule} */\n" for rule in rules)
-    source.write_text(text + off + model, encoding="utf-8")
+    source.write_text(text + silenced(DSP48E2), encoding="utf-8")
     return source
+
+
+def silenced(model):
+    """Return a model of a primitive, which has but what tests need, without its warnings."""
+    rules = ("UNUSEDPARAM", "UNUSEDSIGNAL", "WIDTHEXPAND")
+    off = "".join(f"/* verilator lint_off {rule} */\n" for rule in rules)
+    return off + model.read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
@@ -66,13 +71,21 @@ def test_two_clocks(two_clocks):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "target", ["B64", "B64+scaled", "B512", "B512+table+channel", "B4096+table+channel+scaled"]
+    "target", ["B64", "B64+scaled", "B1600", "B512+table+channel", "B4096+table+channel+scaled"]
 )
 def test_blocks(target, tmp_path):
     """What boards get."""
     source = of_blocks(target, tmp_path)
     assert lint(source) == []
     icarus(source)
+
+
+def test_leaky_blocks(tmp_path):
+    """What larger targets have instead of adders."""
+    source = tmp_path / "requantizer.v"
+    text = to_verilog(Requantizer(leaky=True, block=True, vendor="xilinx"), TOP)
+    source.write_text(text + silenced(DSP48E2), encoding="utf-8")
+    assert lint(source) == []
 
 
 @pytest.mark.slow

@@ -30,8 +30,9 @@ PRIMITIVES = {"DSP48E2": "dsp48e2.v", "URAM288_BASE": "uram288.v", "DP16KD": "dp
 WAIVERS = HERE.parents[1] / "hw" / "opendpu_hw" / "lint.vlt"
 SMALL = [n for n, (pixels, channels) in enumerate(ARCHITECTURES) if pixels * channels**2 <= 128]
 
-#: Of these ten each vendor has some, and UltraRAM, the doubled clock, three rows of the ALU one.
-SEEDS = (0, 1, 3, 5, 9, 14, 19, 23, 28, 29)
+#: Of these ten each vendor has some, and UltraRAM, the doubled clock, LEAKYRELU in blocks, three
+#: rows of the ALU one.
+SEEDS = (0, 1, 3, 5, 9, 14, 19, 23, 29, 40)
 
 
 def draw_target(rng):
@@ -120,7 +121,12 @@ def generate(rng, target, options, folder):
     for name, value in options.items():
         if name != "vendor":
             arguments += ["--option", f"{name}={value}"]
-    boards = [b.name for b in BOARDS.values() if isinstance(b, ZynqBoard)]
+    boards = [
+        b.name
+        for b in BOARDS.values()
+        if isinstance(b, ZynqBoard)
+        and (b.resources.ultra_ram or not (options.get("vendor") and options.get("ultra_ram")))
+    ]
     fits = options.get("vendor") in (None, ZynqBoard.vendor)
     board = rng.choice((None, *boards)) if fits else None
     if board:

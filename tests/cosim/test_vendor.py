@@ -44,7 +44,8 @@ BOTH = "xilinx, UltraRAM, dpu_2x_clk"
 def device(target, form):
     name = target.name
     vendor = form.split(",")[0]
-    options = {"vendor": vendor, "leaky_blocks": name.split("+")[0] in LEAKY}
+    leaky = vendor == "xilinx" and name.split("+")[0] in LEAKY
+    options = {"vendor": vendor, "leaky_blocks": leaky}
     if form in (ULTRA, BOTH):
         options["ultra_ram"] = target.convw_base + target.output_channel_parallel // 2
     if form in (DOUBLED, BOTH):

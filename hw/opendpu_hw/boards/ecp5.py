@@ -50,16 +50,16 @@ def implement(where: pathlib.Path, *, seed: int = 1) -> dict[str, Any]:
     ToolError
         A tool is missing or failed.
     """
-    name, device = _project(where)
+    name, files, device = _project(where)
     for program in ("yosys", "nextpnr-ecp5", "ecppack"):
         tools.find(program)
     results = [where / f"{name}.{kind}" for kind in ("bit", "svf")] + [where / REPORT]
     outputs.check_all(results)
-    sources = " ".join(path.name for path in sorted(where.glob("*.v")))
+    sources = " ".join(file for file in files if file.endswith(".v"))
     with tempfile.TemporaryDirectory(dir=where, prefix=".ecp5-") as made:
         folder = pathlib.Path(made)
-        for path in (*where.glob("*.v"), *where.glob("*.lpf"), *where.glob("*.init")):
-            shutil.copy(path, folder)
+        for file in files:
+            shutil.copy(where / file, folder)
         tools.run(folder, "yosys", "-q", "-p",
              f"read_verilog {sources}; synth_ecp5 -top {name} -json {name}.json")
         # The second router takes minutes where the first takes hours.
@@ -102,11 +102,15 @@ def table(report: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _project(where: pathlib.Path) -> tuple[str, dict[str, str]]:
-    """Return the name of the project in a folder, and its device as nextpnr takes it."""
+def _project(where: pathlib.Path) -> tuple[str, list[str], dict[str, str]]:
+    """Return the name of the project in a folder, its files and its device as nextpnr takes it.
+
+    Another project that was in the folder before has left files that are not this one's.
+    """
     try:
-        name = json.loads((where / DESCRIPTION).read_text(encoding="utf-8"))["board"]
-    except (OSError, ValueError, KeyError) as error:
+        description = json.loads((where / DESCRIPTION).read_text(encoding="utf-8"))
+        name, files = description["board"], description["files"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise ModelFormatError(
             f"{where} holds no LiteX project ({error!r}); write one with "
             "python -m opendpu_hw --board") from error
@@ -115,7 +119,7 @@ def _project(where: pathlib.Path) -> tuple[str, dict[str, str]]:
         raise ModelFormatError(f"{where} is for {board.title}, which has no ECP5")
     _, kind, package = board.part.split("-")
     balls = "".join(c for c in package[1:] if c.isdigit())
-    return name, {"size": f"{kind[:-1]}k", "package": f"CABGA{balls}", "speed": package[0]}
+    return name, files, {"size": f"{kind[:-1]}k", "package": f"CABGA{balls}", "speed": package[0]}
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -8,8 +8,9 @@ from opendpu_arch import outputs
 from opendpu_arch.errors import EncodingError, UnsupportedError
 from opendpu_arch.target import Target
 from opendpu_hw import verilog
-from opendpu_hw.boards import device_tree, ipxact, vivado
+from opendpu_hw.boards import device_tree, fit, ipxact, vivado
 from opendpu_hw.boards.catalog import Board, LitexBoard, ZynqBoard
+from opendpu_hw.options import check as check_options
 
 
 def write(board: Board, target: Target, where: str | pathlib.Path, *,
@@ -37,7 +38,8 @@ def write(board: Board, target: Target, where: str | pathlib.Path, *,
     EncodingError
         A clock that the board does not make.
     UnsupportedError
-        The board needs what is not installed, or its device has no primitives of that vendor.
+        The DPU cannot be built so or cannot fit, the board needs what is not installed, or its
+        device has no primitives of that vendor.
     """
     clock = board.clock_mhz if clock_mhz is None else clock_mhz
     least, most = board.clock_range_mhz
@@ -49,6 +51,9 @@ def write(board: Board, target: Target, where: str | pathlib.Path, *,
         raise UnsupportedError(
             f"vendor is {options['vendor']}, but the {board.part} of {board.name} has no such "
             f"primitives; allowed with it: {board.vendor} or none")
+    options = board.options_of(target) | options
+    check_options(target, **options)
+    fit.check(board, target, options)
     if options["vendor"] is None:
         del options["vendor"]
     if isinstance(board, ZynqBoard):
@@ -60,7 +65,6 @@ def write(board: Board, target: Target, where: str | pathlib.Path, *,
 
 def _zynq(board: ZynqBoard, target: Target, where: pathlib.Path, clock: float,
           options: dict[str, Any]) -> tuple[pathlib.Path, ...]:
-    options = board.options_of(target) | options
     double_rate = bool(options.get("dsp_double_rate"))
     texts = {
         where / "vivado.tcl": vivado.script(board, clock, double_rate=double_rate),

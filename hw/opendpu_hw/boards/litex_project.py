@@ -33,23 +33,26 @@ def write(board: LitexBoard, target: Target, where: pathlib.Path, clock_mhz: flo
         LiteX is not installed.
     """
     check()
+    design = [f"{target.name}.v", f"{board.name}.v", f"{board.name}.lpf"]
+    names = [*design, f"{target.name}.json", DESCRIPTION]
     outputs.check_folder(where)
+    if where.exists():
+        outputs.check_all(where / name for name in names)
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        source, about = verilog.write(target, where, **options)
+        source, _ = verilog.write(target, folder, **options)
         with quiet():
             soc = _board_soc(board, source, clock_mhz * 1e6)
             soc.build(build_dir=str(folder), build_name=board.name, run=False)
-        made = [path for pattern in (f"{board.name}.v", f"{board.name}.lpf", "*.init")
-                for path in sorted(folder.glob(pattern))]
-        paths = [source, about]
-        for path in made:
-            paths.append(where / path.name)
-            outputs.write(paths[-1], path.read_bytes())
-    description = {"board": board.name, "baud": board.baud, **soc.description()}
-    paths.append(where / DESCRIPTION)
-    outputs.write(paths[-1], json.dumps(description, indent=2) + "\n")
-    return tuple(paths)
+        contents = sorted(path.name for path in folder.glob("*.init"))
+        description = {"board": board.name, "baud": board.baud, "files": design + contents,
+                       **soc.description()}
+        outputs.write(folder / DESCRIPTION, json.dumps(description, indent=2) + "\n")
+        names += contents
+        with outputs.making_folder(where):
+            for made in names:
+                outputs.write(where / made, (folder / made).read_bytes())
+    return tuple(where / name for name in names)
 
 
 def check() -> None:

@@ -46,16 +46,17 @@ class LeakyBlock(wiring.Component):
         m.d.comb += slope.eq(self.leaky & self.value[-1])
         low, above = self.value[:LOW_WIDTH], above_low(self.value[LOW_WIDTH:], slope)
         if self._vendor == "xilinx":
-            a, b, c, total = (
-                Signal(signed(width), name=name)
-                for name, width in (("a", 30), ("b", 18), ("c", SUM_WIDTH), ("total", SUM_WIDTH)))
+            a, b, upper, total = (
+                Signal(signed(width), name=name) for name, width in
+                (("a", 30), ("b", 18), ("upper", len(above)), ("sum", SUM_WIDTH)))
             m.d.comb += [
-                a.eq(low), b.eq(Mux(slope, FACTOR, 1)), c.eq(above << LOW_WIDTH),
-                self.product.eq(total),
+                a.eq(low), b.eq(Mux(slope, FACTOR, 1)), upper.eq(above), self.product.eq(total),
             ]
+            # A wider signal would have copies of its sign assigned from itself.
+            sign = upper[-1].replicate(SUM_WIDTH - LOW_WIDTH - len(upper))
             m.submodules.dsp = dsp48e2(
-                total, a=a, b=b, c=c, operands=False, last=True,
-                enable=(self.stage[0], self.stage[1]), c_enable=self.stage[0])
+                total, a=a, b=b, c=Cat(Const(0, LOW_WIDTH), upper, sign), operands=False,
+                last=True, enable=(self.stage[0], self.stage[1]), c_enable=self.stage[0])
             return m
         c = Signal(signed(len(above)), reset_less=True)
         product = Signal(LOW_WIDTH + 4, reset_less=True)

@@ -160,7 +160,7 @@ class Requantizer(wiring.Component):
 
     def _block_product(self, m, biased):
         """Return the same from a DSP block."""
-        m.submodules.product = product = LeakyBlock(width=BIASED_WIDTH, vendor=self._vendor)
+        m.submodules.leaky_block = product = LeakyBlock(width=BIASED_WIDTH, vendor=self._vendor)
         negative = Signal(reset_less=True)
         m.d.comb += [
             product.value.eq(biased), product.leaky.eq(self.early_leaky),

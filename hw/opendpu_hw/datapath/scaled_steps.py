@@ -99,8 +99,11 @@ class ScaledSteps(wiring.Component):
         table = self._carry_parameters(m, pulse, common)
         going, last = self._take_turns(m, pulse)
         gone, lasted = (Signal(latency.FIXED_POINT + 1, name=name) for name in ("gone", "lasted"))
-        m.d.sync += [gone.eq(Cat(going, gone)), lasted.eq(Cat(last, lasted))]
-        m.d.comb += self.busy.eq(pulses.any() | going | gone.any() | lasted.any())
+        # Whether some are under way goes far: it is found a cycle before.
+        m.d.sync += [
+            gone.eq(Cat(going, gone)), lasted.eq(Cat(last, lasted)),
+            self.busy.eq(pulse[:-1].any() | going | gone[:-1].any()),
+        ]
         self._gather(m, gone, lasted, table)
         return m
 

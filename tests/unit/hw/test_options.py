@@ -20,6 +20,8 @@ from opendpu_hw.options import check
         ({"ultra_ram": True}, "ultra_ram is True, but must be a number of banks"),
         ({"leaky_blocks": 5}, "leaky_blocks is 5, .* of lanes: DPUCZDX8G_ISA1_B64 has 4 lanes"),
         ({"leaky_blocks": "all"}, "leaky_blocks is 'all', but must be True, False, None or a"),
+        ({"leaky_blocks": 2}, "leaky_blocks is for DSP48E2, but vendor is None; allowed with it"),
+        ({"leaky_blocks": True, "vendor": "ecp5"}, "is for DSP48E2, but vendor is ecp5; allowed"),
         ({"taps_per_cycle": 0}, "taps_per_cycle is 0, but must be a number"),
         ({"window": 1}, "window is 1, but must be True or False"),
         ({"ultra_ram": 4, "vendor": "ecp5"}, "ultra_ram is 4, but ECP5 has no UltraRAM"),

@@ -19,10 +19,16 @@ def pulses(pixels, tables):
     ends = []
 
     async def bench(ctx):
-        time = 0
+        time = begun = 0
 
         async def tick():
-            nonlocal time
+            nonlocal time, begun
+            # From a capture to its end, or to the cycle after it.
+            if len(ends) < begun:
+                assert ctx.get(dut.busy)
+            elif not ends or ends[-1][0] < time - 1:
+                assert not ctx.get(dut.busy)
+            begun += ctx.get(dut.captured)
             for name in found:
                 value = ctx.get(dut.begin) if name == "begin" else ctx.get(dut.steps[name])
                 found[name] += value

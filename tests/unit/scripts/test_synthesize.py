@@ -181,6 +181,37 @@ def test_figures_are_of_one_design(tmp_path):
     assert one != measured.digest("moduleYosys 1") != measured.digest("module", "Yosys", " 1")
 
 
+@pytest.mark.parametrize("script", [synthesize, ecp5])
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["--limits", "missing.json"], "missing.json cannot be read: No such file or directory"),
+        (["--limits", "text.json"], "text.json is no JSON file: "),
+        (["--limits", "list.json"], "list.json must have an object with "),
+        (["--output", "text.json"], "text.json cannot be written: text.json is no folder"),
+        (["--measured", "no/figures.json"], "no/figures.json cannot be written: there is no fold"),
+    ],
+)
+def test_bad_files_are_told_before_anything_is_made(
+    script, arguments, text, monkeypatch, tmp_path, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    pathlib.Path("text.json").write_text("LUTs", encoding="utf-8")
+    pathlib.Path("list.json").write_text("[]", encoding="utf-8")
+    monkeypatch.setattr(script.verilog, "elaborate", lambda *_, **__: pytest.fail("too late"))
+    monkeypatch.setattr(sys, "argv", ["script", "B64", *arguments])
+    assert script.main() == 1
+    assert text in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("script", "option"), [(synthesize, "--paths"), (ecp5, "--estimate")])
+def test_a_count_is_no_less_than_zero(script, option, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["script", "B64", option, "-1"])
+    with pytest.raises(SystemExit):
+        script.main()
+    assert "'-1' is no count, which is 0 or more" in capsys.readouterr().err
+
+
 def test_a_design_is_measured_once(monkeypatch, tmp_path, capsys):
     """Nothing is synthesized of a design whose figures are known; limits hold for those too."""
     limits, path = tmp_path / "limits.json", tmp_path / "measured.json"

@@ -32,7 +32,10 @@ IOBUF PORT "serial_tx" IO_TYPE=LVCMOS33;
 def project(tmp_path):
     (tmp_path / "ulx3s.v").write_text(COUNTER, encoding="utf-8")
     (tmp_path / "ulx3s.lpf").write_text(PINS.format(25), encoding="utf-8")
-    (tmp_path / "soc.json").write_text('{"board": "ulx3s"}', encoding="utf-8")
+    files = ["ulx3s.v", "ulx3s.lpf"]
+    (tmp_path / "soc.json").write_text(json.dumps({"board": "ulx3s", "files": files}))
+    # What another target has left there.
+    (tmp_path / "other.v").write_text(COUNTER, encoding="utf-8")
     return tmp_path
 
 
@@ -96,6 +99,6 @@ def test_no_project(tmp_path, capsys):
 
 
 def test_another_family(tmp_path):
-    (tmp_path / "soc.json").write_text('{"board": "kv260"}', encoding="utf-8")
+    (tmp_path / "soc.json").write_text('{"board": "kv260", "files": []}', encoding="utf-8")
     with pytest.raises(errors.ModelFormatError, match="is for AMD Kria KV260, which has no ECP5"):
         ecp5.implement(tmp_path)

@@ -14,7 +14,7 @@ import pytest
 from opendpu_arch.target import Target, registered
 from opendpu_hw import options
 from opendpu_hw.__main__ import main
-from opendpu_hw.boards import device_tree, files
+from opendpu_hw.boards import device_tree, files, fit
 from opendpu_hw.boards.catalog import BOARDS
 
 
@@ -81,10 +81,16 @@ def test_options_of_a_size_of_a_board(tmp_path, monkeypatch):
 
 
 def test_options_of_boards_are_options():
+    """And what they are for is not refused for its size."""
     sizes = {f"B{target.peak}": target for target in map(Target.from_name, registered())}
     for board in BOARDS.values():
         for size, given in board.options.items():
             options.check(sizes[size], **given)
+            fit.check(board, sizes[size], {"vendor": board.vendor} | given)
+
+
+def test_plain_verilog_is_refused_for_no_size():
+    fit.check(BOARDS["ultra96v2"], Target.from_name("B4096"), {"vendor": None})
 
 
 def primitives(text, module):
@@ -116,6 +122,33 @@ def test_b4096_fits_kv260(tmp_path):
     ("arguments", "text"),
     [
         (["--board", "zybo"], "no board is called 'zybo'; known: kv260, zcu104, ultra96v2, ulx3s"),
+        (["--board", ""], "no board is called ''; known: kv260"),
+        (
+            ["--target", "B4096", "--board", "ultra96v2"],
+            "DPUCZDX8G_ISA1_B4096 does not fit ultra96v2: with these options it takes 1024 DSP "
+            "blocks for CONV's array alone, and the xczu3eg-sbva484-1-i has 360",
+        ),
+        (
+            ["--target", "B4096", "--option", "ultra_ram=0"],
+            "B4096 does not fit kv260: with these options it takes 242 block RAMs for banks",
+        ),
+        (
+            ["--target", "B512", "--board", "ultra96v2", "--option", "ultra_ram=2"],
+            "B512 does not fit ultra96v2: with these options it takes 2 UltraRAMs for banks",
+        ),
+        (
+            ["--target", "B512", "--board", "ulx3s"],
+            "takes 256 DSP blocks for CONV's array alone, and the LFE5U-85F-6BG381C has 156",
+        ),
+        (
+            ["--vendor", "none", "--option", "vendor=xilinx"],
+            "option vendor is said to be 'xilinx' and None; say it once",
+        ),
+        (
+            ["--option", "window=True", "--option", "window=False"],
+            "option window is said to be True and False; say it once",
+        ),
+        (["--option", "window=no"], "option window is 'no', but must be True or False"),
         (["--clock-mhz", "0.2"], "clock of kv260 is 0.2 MHz, but must be in 1..400"),
         (["--clock-mhz", "nan"], "clock of kv260 is nan MHz, but must be in 1..400"),
         (

@@ -33,6 +33,23 @@ def project(tmp_path_factory):
     return folder
 
 
+def test_nothing_is_left_where_the_system_cannot_be_made(tmp_path, monkeypatch):
+    for package in ("litex", "litedram", "litex_boards"):
+        pytest.importorskip(package, reason="needs the extra opendpu[boards]")
+    from opendpu_hw.boards import litex_project
+
+    class Interrupted(Exception):
+        """LiteX was at it."""
+
+    def interrupt(*_):
+        raise Interrupted
+
+    monkeypatch.setattr(litex_project, "_board_soc", interrupt)
+    with pytest.raises(Interrupted):
+        generate(tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+
+
 def test_every_port_of_the_dpu_is_connected(project):
     text = (project / "ulx3s.v").read_text(encoding="utf-8")
     about = json.loads((project / "DPUCZDX8G_ISA1_B64.json").read_text(encoding="utf-8"))
