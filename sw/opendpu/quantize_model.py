@@ -144,6 +144,7 @@ def quantize_onnx(
         )
     outputs.check_all((output, report), inputs=[path])
     if dump is not None:
+        check_integers(config)
         outputs.check_folder(dump)
     if calibration is None or isinstance(calibration, str | os.PathLike):
         check_calibration(calibration, preprocessing)
@@ -156,6 +157,11 @@ def quantize_onnx(
         if calibration is not None:
             raise UnsupportedError(
                 f"{os.fspath(path)} is quantized already: it needs no calibration data (--calib)"
+            )
+        if config != QuantizeConfig():
+            raise UnsupportedError(
+                f"{os.fspath(path)} is quantized already: settings of the quantizer "
+                "(--method, --config, --target, …) would change nothing"
             )
         if report is not None or sensitivity or check is not None or dump is not None:
             raise UnsupportedError(
@@ -299,6 +305,15 @@ def check_output(
             f"{os.fspath(path)} is for a DPU, which cannot run this: {'; '.join(reasons)}; write "
             ".onnx to evaluate it"
         )
+
+
+def check_integers(config: QuantizeConfig) -> None:
+    """Raise UnsupportedError if golden results, which are integers, cannot be made."""
+    for role, spec in config.specs():
+        if spec.number_format not in ("int", "float32"):
+            raise UnsupportedError(
+                f"golden results (--dump) are integers, but {role} is {spec.number_format}"
+            )
 
 
 def _open_in(

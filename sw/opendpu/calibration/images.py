@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 SUFFIXES = frozenset(
     (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".gif")
 )
-"""What is taken for an image; other files of a folder are left out."""
+"""What is taken for an image; other files of a folder are left out, and hidden ones."""
 
 _MODES = {1: "L", 3: "RGB"}
 """Pillow's modes by channels."""
@@ -84,7 +84,7 @@ class Folder:
             files = [folder]
         else:
             found = (f for f in folder.rglob("*") if f.suffix.lower() in SUFFIXES)
-            files = sorted(f for f in found if f.is_file())
+            files = sorted(f for f in found if f.is_file() and not _is_hidden(f, folder))
         if not files:
             raise TensorError(f"{folder} holds no images ({', '.join(sorted(SUFFIXES))})")
         if limit is not None and limit < len(files):
@@ -170,6 +170,11 @@ class Folder:
             return wanted
         short = min(size)
         return round(size[0] * wanted / short), round(size[1] * wanted / short)
+
+
+def _is_hidden(file: pathlib.Path, folder: pathlib.Path) -> bool:
+    """Return whether a file, or a folder of it in ``folder``, is hidden: it is no user's own."""
+    return any(part.startswith(".") for part in file.relative_to(folder).parts)
 
 
 def _in_bytes(image: "Image.Image") -> "Image.Image":

@@ -24,8 +24,6 @@ def summary(found: QuantizedModel) -> str:
             f"quantized with {report.samples} sample{'s' * (report.samples != 1)}, "
             f"{len(report.floating)} ops stay in float"
         )
-    if report.obstacles:
-        lines.append(f"deployable: no, because {'; '.join(report.obstacles)}")
     for name, ratio in report.outputs_sqnr.items():
         shown = "unchanged" if ratio is None else f"{ratio:.1f} dB signal to noise"
         lines.append(f"output {name}: {shown}")

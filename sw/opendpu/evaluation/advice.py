@@ -29,10 +29,11 @@ def advice(report: Report) -> list[str]:
     """Return what to try, the most promising first: a sentence each; ``report.notes`` say why."""
     found = []
     poor = any(ratio is not None and ratio < POOR for ratio in report.outputs_sqnr.values())
+    trainable = not report.finetuned and not report.obstacles
     if poor:
         found.append(
-            "finetune (--finetune adaquant), or find out with --sensitivity which layers deserve "
-            "more bits"
+            "finetune (--finetune adaquant), or " * trainable
+            + "find out with --sensitivity which layers deserve more bits"
         )
     if any(t.saturation > SATURATED and t.role != "weights" for t in report.tensors):
         found.append("compare with --method nonoverflow, where no activation saturates")
@@ -41,7 +42,7 @@ def advice(report: Report) -> list[str]:
         for t in report.tensors
         if t.role == "weights" and t.sqnr is not None and t.sqnr < COARSE_WEIGHTS
     ]
-    if coarse:
+    if coarse and trainable:
         worst = sorted(coarse, key=lambda t: t.sqnr or 0.0)[:MOST]
         named = ", ".join(f"{short(t.layer)} ({t.sqnr:.1f} dB)" for t in worst)
         found.append(f"finetune (--finetune adaquant): weights are coarse, most those of {named}")

@@ -15,6 +15,7 @@ from opendpu.ops.foreign import opsets_of
 from opendpu.ops.inference import open_session
 from opendpu.ops.onnx_builder import OPSET, TO_NHWC
 from opendpu.quantize.tensor_spec import DPU_BITS
+from opendpu_arch.errors import UnsupportedError
 
 
 def computed_fixes(graph: Graph) -> list[str]:
@@ -79,7 +80,9 @@ class IntegerReference:
     def _integers(self, name: str) -> str:
         """Return the ONNX value of the integers of a tensor in the graph's order of axes."""
         found = self._builder.integers_of(name)
-        assert found is not None, name
+        if found is None:
+            kind = self.graph[name].quantization.number_format.value
+            raise UnsupportedError(f"op {name!r}: {kind} has no integers to compare or write")
         if found.channels_first:
             return self._builder.op("Transpose", [found.name], perm=list(TO_NHWC))
         return found.name

@@ -185,6 +185,7 @@ def _quantized(
         ways = candidates(graph, groups, specs, observed, refined if config.refinement else None)
         result = correction.best(ways, report.note)
         if config.finetune is not None:
+            report.finetuned = True
             finetune(
                 result, graph, samples, config.finetune, seed=config.seed, show=show,
                 note=report.note,

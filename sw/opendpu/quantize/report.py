@@ -116,6 +116,8 @@ class Report:
         Whether no scale, weight or bias was fitted to these: they are the last ones then.
     obstacles
         Why no DPU runs this; empty where one does.
+    finetuned
+        Whether weights were finetuned.
     equalized, not_equalized
         Layers whose channels were equalized with others', and of the others the reason why not.
     substituted
@@ -140,6 +142,7 @@ class Report:
     measured_samples: int = 0
     measured_apart: bool = True
     obstacles: Sequence[str] = ()
+    finetuned: bool = False
     equalized: Sequence[str] = ()
     not_equalized: Mapping[str, str] = dataclasses.field(default_factory=dict)
     substituted: Sequence[str] = ()

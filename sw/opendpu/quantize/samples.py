@@ -146,7 +146,9 @@ def calibration_samples(graph: Graph, calib: Calibration) -> Samples:
         moved = axes is not None and len(axes) == array.ndim and array.shape[1:] != node.shape[1:]
         orders[name] = tuple(axes) if moved else None
         shape = tuple(array.shape[axis] for axis in axes) if moved else array.shape
-        rows[name] = _rows(node, shape)
+        if (found := _rows(node, shape)) is None:
+            raise TensorError(_misshapen(node, array.shape, axes))
+        rows[name] = found
         counts[name] = len(array) // (rows[name] or 1)
     if len(set(counts.values())) > 1:
         sizes = ", ".join(f"{name}: {len(arrays[name])}" for name in arrays)
@@ -193,17 +195,23 @@ def _checked(name: str, array: Stored) -> tuple[float, float]:
     return low, high
 
 
-def _rows(node: Node, shape: tuple[int, ...]) -> int:
-    """Return the entries of one evaluation; TensorError if a shape does not fit."""
+def _rows(node: Node, shape: tuple[int, ...]) -> int | None:
+    """Return the entries of one evaluation; none if a shape does not fit."""
     if len(shape) == len(node.shape) + 1 and shape[1:] == node.shape:
         return 0
     if len(shape) != len(node.shape) or shape[1:] != node.shape[1:]:
-        want = ["N", *node.shape[1:]]
-        raise TensorError(
-            f"input {node.name!r} has shape {list(shape)}, but must be "
-            f"[{', '.join(map(str, want))}]"
-        )
+        return None
     return node.shape[0]
+
+
+def _misshapen(node: Node, shape: tuple[int, ...], axes: Sequence[int] | None) -> str:
+    """Return what is said of an array that is no samples, in the model's order of axes first."""
+    orders = [node.shape]
+    if axes is not None:
+        model = dict(zip(axes, node.shape, strict=True))
+        orders.insert(0, tuple(model[axis] for axis in range(len(axes))))
+    wanted = dict.fromkeys(f"[{', '.join(map(str, ['N', *order[1:]]))}]" for order in orders)
+    return f"input {node.name!r} has shape {list(shape)}, but must be {' or '.join(wanted)}"
 
 
 def suspicions(samples: Samples) -> list[str]:

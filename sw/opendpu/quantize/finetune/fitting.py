@@ -2,7 +2,8 @@
 """Constants of a quantized graph fitted block after block, from the inputs on."""
 
 import dataclasses
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -47,6 +48,16 @@ GOOD_ERROR = 10**-2.5
 """Squared error of the network's results, by their energy, below which nothing is corrected: 25 dB
 of signal to noise, where rounding is all that is left."""
 
+FIRST_PART = 4
+"""One in so many layers is corrected before it is asked whether the others shall be, too."""
+
+FEWEST_LAYERS = 10
+"""Layers of that part that are needed to ask; correcting fewer takes little time."""
+
+LEAST_GAIN = 0.15
+"""Mean gain of these layers, in dB on held-out examples, below which correction ends: what is left
+is rounding, which no weights make up for."""
+
 SAMPLES = (16, 256)
 """Least and most samples of correction, as far as there are so many."""
 
@@ -69,6 +80,12 @@ class Tuned:
     before: float
     after: float
     kept: bool
+
+    @property
+    def gain(self) -> float:
+        """How much nearer to the float network its result came, in dB."""
+        least = float(np.finfo(np.float32).tiny)
+        return 10 * math.log10(self.before / max(self.after, least)) if self.kept else 0.0
 
 
 def finetune(
@@ -182,14 +199,32 @@ def _each(
             found.append(
                 fit.run(exact, floating, rows, config if trains else None, rng, clock.tell)
             )
+            if not trains and _gains_nothing(found, len(blocks)):
+                break
     finally:
         exact.close()
         floating.close()
-    if not guard.is_better():
+    if failure := _failure(found, len(blocks), guard):
         guard.restore()
-        note(f"{what} brought the network's results no nearer, so that constants stay as they were")
+        note(f"{what} {failure}, so that constants stay as they were")
         found = [dataclasses.replace(one, kept=False) for one in found]
     return found
+
+
+def _gains_nothing(found: Sequence[Tuned], layers: int) -> bool:
+    """Return whether the first part of all layers is done, and gained too little."""
+    part = layers // FIRST_PART
+    if len(found) != part or part < FEWEST_LAYERS:
+        return False
+    return sum(one.gain for one in found) < LEAST_GAIN * part
+
+
+def _failure(found: Sequence[Tuned], layers: int, guard: Guard) -> str:
+    """Return why new constants are not kept; nothing if they are."""
+    if len(found) < layers:
+        mean = sum(one.gain for one in found) / len(found)
+        return f"ended behind {len(found)} of {layers} layers, which came {mean:.2f} dB nearer"
+    return "" if guard.is_better() else "brought the network's results no nearer"
 
 
 def correction_rows(form: Form) -> int:

@@ -26,11 +26,14 @@ def picture(height: int, width: int, seed: int = 0) -> np.ndarray:
 
 @pytest.fixture
 def folder(tmp_path):
-    """Four images of 6x8 pixels, one of them in a sub-folder, and a file that is none."""
+    """Four images of 6x8 pixels, one of them in a sub-folder, and files that are none."""
     (tmp_path / "class").mkdir()
     for number, name in enumerate(("a.png", "b.png", "class/c.png", "d.BMP")):
         Image.fromarray(picture(6, 8, number)).save(tmp_path / name)
     (tmp_path / "labels.txt").write_text("1 2 3")
+    (tmp_path / ".thumbnails").mkdir()
+    for name in ("._a.png", ".thumbnails/b.png"):
+        (tmp_path / name).write_bytes(b"of another program")
     return tmp_path
 
 

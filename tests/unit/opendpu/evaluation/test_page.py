@@ -74,6 +74,10 @@ def test_advice_names_what_is_wrong():
     assert "compare with --method nonoverflow, where no activation saturates" in found
     assert "weights are coarse, most those of late (12.0 dB)" in found[2]
     assert found[3] == "calibrate with more than 20 samples; 100 to 1000 are usual"
+    for done in ({"finetuned": True}, {"obstacles": ["weights has 4 scales"]}):
+        found = advice(dataclasses.replace(REPORT, **done))
+        assert found[0] == "find out with --sensitivity which layers deserve more bits"
+        assert not any("finetune" in text for text in found)
     assert advice(Report(samples=20)) == []
     cost = Report(substitution_sqnr={"y": 9.5, "z": 40.0})
     assert advice(cost) == [

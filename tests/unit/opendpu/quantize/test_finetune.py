@@ -259,6 +259,22 @@ def test_a_network_that_gets_worse_is_put_back(monkeypatch):
     assert all((graph[name].value, graph[name].type) == old for name, old in before.items())
 
 
+@pytest.mark.parametrize(("least", "layers"), [(0.0, 3), (1e9, 1)])
+def test_correction_ends_where_the_first_layers_gain_little(monkeypatch, least, layers):
+    graph, reference, given = made(residual(), bits=4)
+    before = {node.name: (node.value, node.type) for node in graph}
+    for name, value in (("FIRST_PART", 3), ("FEWEST_LAYERS", 1), ("LEAST_GAIN", least)):
+        monkeypatch.setattr(f"opendpu.quantize.finetune.fitting.{name}", value)
+    notes = []
+    found = correct_weights(graph, reference, given, note=notes.append)
+    assert [one.kept for one in found] == [layers == 3] * layers
+    if layers == 3:
+        assert notes == []
+        return
+    assert notes[0].startswith("correcting weights ended behind 1 of 3 layers, which came ")
+    assert all((graph[name].value, graph[name].type) == old for name, old in before.items())
+
+
 def test_an_interruption_leaves_whole_layers():
     graph, reference, given = made(residual(), bits=4)
 

@@ -92,6 +92,17 @@ def test_fixed_batches_take_several_samples_at_a_time():
         calibration_samples(made, {"x": np.ones((2, 2))})
 
 
+def test_a_wrong_shape_is_told_as_the_file_has_it():
+    made = FloatGraph("picture")
+    made.add("x", "data", (1, 8, 6, 3))
+    made.attrs["onnx_order"] = {"x": [0, 2, 3, 1]}
+    made.outputs = ["x"]
+    with pytest.raises(TensorError) as error:
+        calibration_samples(made, {"x": np.ones((5, 3, 4, 6))})
+    wanted = "input 'x' has shape [5, 3, 4, 6], but must be [N, 3, 8, 6] or [N, 8, 6, 3]"
+    assert str(error.value) == wanted
+
+
 def test_whole_inputs_as_samples():
     made = FloatGraph("vector")
     made.add("x", "data", (5,))
