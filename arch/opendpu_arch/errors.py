@@ -106,3 +106,7 @@ class ToolError(DPUError):
 
 class MissingExtraError(ToolError, ModuleNotFoundError):
     """A package of an extra is not installed; programs that can do without expect ImportError."""
+
+
+class OldPackageError(ToolError, ImportError):
+    """A package is installed in a version that is too old; an ImportError, too."""

@@ -5,15 +5,18 @@ Scripts for AMD's module run unchanged. Enumerations and the reader of calibrati
 shares with ``onnxruntime.quantization`` are those of that module.
 """
 
-from onnxruntime.quantization import (
-    CalibrationDataReader,
-    CalibrationMethod,
-    MinMaxCalibrater,
-    QuantFormat,
-    QuantType,
-)
-from onnxruntime.quantization.calibrate import CalibraterBase, create_calibrator
-from onnxruntime.quantization.quant_utils import QuantizationMode, write_calibration_table
+from opendpu_arch.extras import needs
+
+with needs("vai_q_onnx"):
+    from onnxruntime.quantization import (
+        CalibrationDataReader,
+        CalibrationMethod,
+        MinMaxCalibrater,
+        QuantFormat,
+        QuantType,
+    )
+    from onnxruntime.quantization.calibrate import CalibraterBase, create_calibrator
+    from onnxruntime.quantization.quant_utils import QuantizationMode, write_calibration_table
 
 from vai_q_onnx.calibration import RandomDataReader
 from vai_q_onnx.dump import dump_model

@@ -125,9 +125,17 @@ def _transposed(graph: Graph, node: Node, given: Given, name: Name) -> Tensor:
     sizes = [(n - 1) * s + k for n, s, k in zip(shape[1:3], stride, window, strict=True)]
     left, right, top, bottom = transposed_pad(node)
 
+    steps, channels = [1, *stride, 1], int(kernel.shape[2])
+
     def product(named: Name) -> Tensor:
+        if min(left, right, top, bottom) >= 0:
+            within = [sizes[0] - top - bottom, sizes[1] - left - right]
+            pads = [[0, 0], [top, bottom], [left, right], [0, 0]]
+            return tf.nn.conv2d_transpose(
+                x, kernel, [tf.shape(x)[0], *within, channels], steps, pads, name=named
+            )
         whole = tf.nn.conv2d_transpose(
-            x, kernel, [tf.shape(x)[0], *sizes, int(kernel.shape[2])], list(stride), "VALID"
+            x, kernel, [tf.shape(x)[0], *sizes, channels], steps, "VALID"
         )
         made = whole[:, top : sizes[0] - bottom, left : sizes[1] - right]
         return tf.identity(made, name=named)

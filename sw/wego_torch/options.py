@@ -186,7 +186,7 @@ class CompileOptions:
     device: str | None = None
 
     def __post_init__(self) -> None:
-        """Check the types; WegoError if one is wrong."""
+        """Check types and numbers; WegoError if one is wrong."""
         for name, wanted in (
             ("accuracy_mode", AccuracyMode),
             ("partition_options", PartitionOptions | None),
@@ -199,6 +199,13 @@ class CompileOptions:
                 raise messages.error(
                     "WEGO_TORCH_INVALID_ARGUMENT",
                     f"{name} is {value!r}, but must be of wego_torch's {_shown(wanted)}",
+                )
+        for name in ("thread_parallel", "core_parallel"):
+            count = getattr(self, name)
+            if type(count) is not int or count < 0:
+                raise messages.error(
+                    "WEGO_TORCH_INVALID_ARGUMENT",
+                    f"{name} is {count!r}, but must be an integer of at least 0",
                 )
         for meta in self.inputs_meta:
             if not isinstance(meta, InputMeta):

@@ -27,6 +27,11 @@ attributes of all scalar types and lists of them, but neither maps nor lists of 
 64-bit integers: with one of those on an op it does not open the file.
 """
 
+from opendpu_arch.extras import needs
+
+with needs("xir"):
+    import google.protobuf.message  # noqa: F401
+
 from xir.datatype import DataKind, DataType
 from xir.graph import Graph
 from xir.op import Op, Tensor

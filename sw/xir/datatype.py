@@ -26,6 +26,13 @@ class DataKind(enum.IntEnum):
 
 _PATTERN = re.compile(r"([A-Za-z]+?)([0-9]+)")
 
+_LETTERS = {"INT": "i", "XINT": "i", "UINT": "u", "XUINT": "u", "FLOAT": "f"}
+_NUMPY = {
+    (DataKind[name], bits): np.dtype(f"{letter}{bits // 8}")
+    for name, letter in _LETTERS.items()
+    for bits in ((16, 32, 64) if letter == "f" else (8, 16, 32, 64))
+}
+
 
 class DataType:
     """Type of one element, from its name (``DataType("xint8")``, any case) or its two parts.
@@ -93,17 +100,10 @@ class DataType:
         GraphError
             numpy has no such type.
         """
-        letters = {
-            DataKind.INT: "i",
-            DataKind.XINT: "i",
-            DataKind.UINT: "u",
-            DataKind.XUINT: "u",
-            DataKind.FLOAT: "f",
-        }
-        sizes = (16, 32, 64) if self.type == DataKind.FLOAT else (8, 16, 32, 64)
-        if self.type not in letters or self.bit_width not in sizes:
+        found = _NUMPY.get((self.type, self.bit_width))
+        if found is None:
             raise GraphError(f"data type {self.to_string()} has no numpy dtype")
-        return np.dtype(f"{letters[self.type]}{self.bit_width // 8}")
+        return found
 
     def to_string(self) -> str:
         """Return the name in upper case, as attributes store it."""

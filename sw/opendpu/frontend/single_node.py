@@ -16,6 +16,7 @@ from opendpu.ir import Array
 from opendpu.ops.foreign import DEFAULT_DOMAINS
 from opendpu.ops.inference import open_session, reason_of
 from opendpu.ops.onnx_builder import IR_VERSION
+from opendpu_arch.errors import OldPackageError
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -76,6 +77,8 @@ class Dialect:
         """Return a session for a small model; RefusedError if onnxruntime does not take it."""
         try:
             return open_session(model, self.libraries, threads=1, optimized=False)
+        except OldPackageError:
+            raise
         except Exception as error:  # onnxruntime has no common base class for its errors
             raise RefusedError(reason_of(error)) from None
 

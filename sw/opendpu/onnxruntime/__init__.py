@@ -10,6 +10,11 @@
 ... )
 """
 
+from opendpu_arch.extras import needs
+
+with needs("opendpu.onnxruntime"):
+    import onnxruntime.capi.onnxruntime_pybind11_state  # noqa: F401
+
 from opendpu.onnxruntime.library import library_path
 from opendpu.onnxruntime.options import PROVIDER, ProviderOptions
 from opendpu.onnxruntime.registration import register

@@ -6,6 +6,7 @@ do not count, as later releases of AMD's provider write them ``cache_dir``.
 """
 
 import dataclasses
+import difflib
 import getpass
 import logging
 import os
@@ -32,6 +33,9 @@ OTHER_PROCESSORS = frozenset({"VAIML", "X1", "X2", "XCOMPILER"})
 OTHER_ARRAYS = "AMD_AIE"
 """What scripts for AMD's NPUs say as target, and how names of such begin; the DPU is the one that
 it is without."""
+
+OTHER_DEVICES = frozenset({"NPU", "IPU", "DPU"})
+"""What scripts for these say as device, where only simulators and boards have a meaning."""
 
 REPORT = "vitisai_ep_report.json"
 """In the folder of a compiled model: what runs where, see :mod:`opendpu.onnxruntime.assignment`."""
@@ -91,8 +95,9 @@ class ProviderOptions:
         ModelFormatError
             ``config_file`` names a file that is no JSON object.
         UnsupportedError
-            There is no such option, or a value is not allowed.
+            An option's name is misspelled, or a value is not allowed.
         """
+        _check_names(given)
         found = {_plain(name): value for name, value in given.items()}
         config = _config(found.pop("configfile", ""))
         if text := found.pop("config", ""):
@@ -102,17 +107,11 @@ class ProviderOptions:
         for name in ("cachedir", "cachekey", "target"):
             if isinstance(config.get(name), str):
                 found.setdefault(name, config[name])
-        unknown = sorted(set(found) - set(_OPTIONS) - IGNORED)
-        if unknown:
-            raise UnsupportedError(
-                f"{PROVIDER} has no option {unknown[0]!r}; there are config_file, "
-                f"{', '.join(_OPTIONS)}"
-            )
         target = _of_dpus(found.get("target") or environment.get(TARGET_VARIABLE) or "")
         return cls(
             target=target or DEFAULT_TARGET,
             chosen=bool(target),
-            device=found.get("device") or environment.get(DEVICE_VARIABLE) or "ref",
+            device=_of_ours(found.get("device", "")) or environment.get(DEVICE_VARIABLE) or "ref",
             calibration=found.get("calibration", ""),
             cache=_cache(found.get("cachedir", ""), environment),
             key=_key(found.get("cachekey", "")),
@@ -126,7 +125,42 @@ _OPTIONS = (
     "cachedir", "cachekey", "target", "device", "calibration", "requantize", "reportfile",
 )  # fmt: skip
 
+_FILES = ("configfile", "config")
+"""Options from which others are read."""
+
+_TARGETS = ("xlnxtargetname", "xlnxtarget")
+"""What else names a target."""
+
+_ALIKE = 0.8
+"""How near an unknown option's name is to one of ours where that one was meant."""
+
 _SWITCH = {"0": False, "1": True, "false": False, "true": True}
+
+
+def _check_names(given: Mapping[str, str]) -> None:
+    """Warn of options that are unknown, as AMD's provider takes any name.
+
+    Raises
+    ------
+    UnsupportedError
+        One is nearly an option that there is, whose effect the user would miss.
+    """
+    known = (*_FILES, *_OPTIONS)
+    for name in sorted(given):
+        if _plain(name) in {*known, *_TARGETS} | IGNORED:
+            continue
+        meant = difflib.get_close_matches(_plain(name), known, n=1, cutoff=_ALIKE)
+        if meant:
+            raise UnsupportedError(f"{PROVIDER} has no option {name!r}; {meant[0]} is one")
+        logger.warning("option %s is none of this provider's, and without effect", name)
+
+
+def _of_ours(device: str) -> str:
+    """Return what executes, nothing where a script says what AMD's provider is to run on."""
+    if device.upper() in OTHER_DEVICES:
+        logger.warning("device %s is none of this provider's; the default is taken", device)
+        return ""
+    return device
 
 
 def _of_dpus(target: str) -> str:

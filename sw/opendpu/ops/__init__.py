@@ -5,6 +5,11 @@ A file for every family registers its operators; front ends, quantizer, compiler
 table (:func:`operator_of`) instead of naming kinds.
 """
 
+from opendpu_arch.extras import needs
+
+with needs("opendpu"):
+    import onnx.helper  # noqa: F401
+
 from opendpu.ops import (
     boundary,
     convolution,

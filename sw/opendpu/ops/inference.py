@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import onnx
 
 from opendpu.ir import Array
+from opendpu_arch.extras import needs
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -44,7 +45,8 @@ def open_session(
     weights
         Values of initializers that the model says are elsewhere.
     """
-    import onnxruntime  # a program that only drives a DPU need not load it
+    with needs("opendpu"):
+        import onnxruntime  # a program that only drives a DPU need not load it
 
     levels = onnxruntime.GraphOptimizationLevel
     options = onnxruntime.SessionOptions()

@@ -5,7 +5,8 @@ import operator
 from types import TracebackType
 from typing import Any, Generic, NoReturn, Self
 
-from opendpu.runtime.jobs import JobQueue, Result
+from opendpu.runtime.job_threads import Result
+from opendpu.runtime.jobs import JobQueue
 
 
 class JobRunner(Generic[Result]):

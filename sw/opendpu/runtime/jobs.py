@@ -1,30 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
 """Jobs in flight: numbers, worker threads, results and failures.
 
-Every job is handed to a thread and back, so what that costs counts: a queue in C and one lock a
-job cost a third of what executors and futures do.
+What a job costs beside itself counts: a queue in C and a lock or two a job cost a third of what
+executors and futures do, and who waits for a brief one executes it, instead of two threads that
+take turns. It does so only where no other is unfinished, so no more jobs run than there are
+workers, and where the last one was brief, as Ctrl-C is heard behind it.
 """
 
 import atexit
 import concurrent.futures
 import itertools
 import os
-import queue
 import threading
 import time
 import weakref
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
+from opendpu.runtime.job_threads import JobThreads, OneJob, Result
 from opendpu_arch.errors import DPUError, DPUTimeoutError
-
-Result = TypeVar("Result")
 
 REMEMBERED = 1024
 """Finished jobs whose result can still be asked for."""
 
 QUEUE_SIZE = 256
 """Jobs that may wait for a thread; who submits one more waits."""
+
+BRIEF = 0.02
+"""Seconds that the last job took at most where whoever waits for the next one may execute it."""
 
 PATIENCE = 10
 """Seconds that jobs get to finish when the interpreter ends."""
@@ -48,27 +51,27 @@ class JobQueue(Generic[Result]):
         self._size = self._workers + size
         self._numbers = itertools.count(1)
         self._closed = False
-        self._jobs: dict[int, _Job[Result]] = {}
+        self._jobs: dict[int, OneJob[Result]] = {}
         self._waited: dict[int, None] = {}
         self.last: Result | None = None
         """Result of the job that finished last."""
+        self._seconds = float("inf")  # that it took
         self._begin()
         _OPEN.add(self)
 
     def _begin(self) -> None:
         """Start without threads and unfinished jobs."""
-        self._tasks: queue.SimpleQueue[_Job[Result] | None] = queue.SimpleQueue()
-        self._threads: list[threading.Thread] = []
+        self._threads = JobThreads()
         self._lock = threading.Lock()
         self._room = threading.Condition(self._lock)
         self._blocked = 0
         self._unfinished = 0
-        self._finalizer = weakref.finalize(self, _stop, self._tasks, self._threads)
+        self._finalizer = weakref.finalize(self, self._threads.stop)
         self._finalizer.atexit = False
 
     def submit(self, run: Callable[[], Result]) -> int:
         """Start ``run`` and return the number of its job; waits while the queue is full."""
-        job = _Job(self, run)
+        job: OneJob[Result] = OneJob(self, run)
         with self._lock:
             while self._unfinished >= self._size and not self._closed:
                 self._blocked += 1
@@ -79,14 +82,14 @@ class JobQueue(Generic[Result]):
             if self._closed:
                 raise DPUError("the runner is closed")
             self._unfinished += 1
-            if self._unfinished > len(self._threads) < self._workers:
-                self._start_thread()
+            if self._unfinished > len(self._threads.threads) < self._workers:
+                self._threads.start()
             number = next(self._numbers)
             self._jobs[number] = job
             while len(self._waited) > REMEMBERED:
                 oldest = next(iter(self._waited))
                 del self._waited[oldest], self._jobs[oldest]
-            self._tasks.put(job)
+            self._threads.put(job, brief=self._is_brief())
         return number
 
     def result(self, job: int, timeout_seconds: float | None = None) -> Result:
@@ -102,6 +105,11 @@ class JobQueue(Generic[Result]):
         found = self._jobs.get(job)
         if found is None:
             raise DPUError(f"job {job!r} is unknown; it was never started, or is forgotten")
+        if not found.begun:
+            if timeout_seconds is not None or not self._is_brief():
+                self._threads.hand_over()
+            elif found.claim():
+                found.execute()
         if not found.wait(timeout_seconds):
             raise DPUTimeoutError(f"job {job} has not finished after {timeout_seconds} seconds")
         with self._lock:
@@ -114,20 +122,15 @@ class JobQueue(Generic[Result]):
     def cancel(self) -> None:
         """Drop the jobs that have not begun, and take no more."""
         self._refuse()
-        while True:
-            try:
-                job = self._tasks.get_nowait()
-            except queue.Empty:
-                break
-            if job is not None:
-                job.finish(error=concurrent.futures.CancelledError())
-        _stop(self._tasks, self._threads)
+        for job in self._threads.drop():
+            job.finish(error=concurrent.futures.CancelledError())
+        self._threads.stop()
 
     def close(self) -> None:
         """Wait for every job and end the threads."""
         self._refuse()
-        _stop(self._tasks, self._threads)
-        for thread in self._threads:
+        self._threads.stop()
+        for thread in self._threads.threads:
             if thread is not threading.current_thread():
                 thread.join()
 
@@ -145,81 +148,20 @@ class JobQueue(Generic[Result]):
             self._closed = True
             self._room.notify_all()
 
-    def _start_thread(self) -> None:
-        thread = threading.Thread(
-            target=_work, args=(self._tasks,), name=f"dpu-job_{len(self._threads)}", daemon=True
-        )
-        thread.start()
-        self._threads.append(thread)
+    def ended(self, value: Result, seconds: float) -> None:
+        """Keep what a job returned, and how long it took; for the job itself."""
+        self.last, self._seconds = value, seconds
 
-    def _finished(self) -> None:
+    def freed(self) -> None:
+        """Let the next job have the room of one that has finished; for the job itself."""
         with self._lock:
             self._unfinished -= 1
             if self._blocked:
                 self._room.notify()
 
-
-class _Job(Generic[Result]):
-    """A function, and later what came of it."""
-
-    __slots__ = ("_done", "_owner", "_run", "error", "value")
-
-    def __init__(self, owner: JobQueue[Result], run: Callable[[], Result]) -> None:
-        self._owner: JobQueue[Result] | None = owner
-        self._run: Callable[[], Result] | None = run
-        self._done = threading.Lock()
-        self._done.acquire()  # until the job has finished
-        self.value: Result | None = None
-        self.error: BaseException | None = None
-
-    def execute(self) -> None:
-        """Run the function and keep what comes of it."""
-        assert self._run is not None
-        assert self._owner is not None
-        try:
-            value = self._run()
-        except BaseException as error:
-            self.finish(error=error)
-            return
-        self._owner.last = value
-        self.finish(value=value)
-
-    def finish(self, *, value: Result | None = None, error: BaseException | None = None) -> None:
-        """Let everybody who waits go on."""
-        self.value, self.error = value, error
-        owner, self._owner, self._run = self._owner, None, None
-        if owner is not None:
-            owner._finished()
-        self._done.release()
-
-    @property
-    def finished(self) -> bool:
-        """Whether there is a result or an error."""
-        return self._owner is None
-
-    def wait(self, timeout_seconds: float | None) -> bool:
-        """Wait until the job has finished; tell whether it has."""
-        seconds = -1 if timeout_seconds is None else max(timeout_seconds, 0)
-        if not self._done.acquire(timeout=min(seconds, threading.TIMEOUT_MAX)):
-            return False
-        self._done.release()
-        return True
-
-
-def _work(tasks: "queue.SimpleQueue[_Job[Any] | None]") -> None:
-    """Execute jobs until there is none but the end; the thread does not keep its queue alive."""
-    while True:
-        job = tasks.get()
-        if job is None:
-            return
-        job.execute()
-        del job
-
-
-def _stop(tasks: "queue.SimpleQueue[_Job[Any] | None]", threads: list[threading.Thread]) -> None:
-    """Let the threads end behind the last job."""
-    for _ in threads:
-        tasks.put(None)
+    def _is_brief(self) -> bool:
+        """Tell whether the only job that is unfinished may be executed by whoever waits for it."""
+        return self._unfinished == 1 and self._seconds <= BRIEF
 
 
 @atexit.register
@@ -229,7 +171,7 @@ def _leave() -> None:
     for each in found:
         each.cancel()
     end = time.monotonic() + PATIENCE
-    for thread in (thread for each in found for thread in each._threads):
+    for thread in (thread for each in found for thread in each._threads.threads):
         thread.join(max(end - time.monotonic(), 0))
 
 

@@ -5,12 +5,15 @@ Scripts for ``quark.onnx`` run unchanged where they quantize to integers, bfloat
 Where ``amd-quark`` itself is installed, whichever comes first on the path is found.
 """
 
-from onnxruntime.quantization import (
-    CalibrationDataReader,
-    CalibrationMethod,
-    QuantFormat,
-    QuantType,
-)
+from opendpu_arch.extras import needs
+
+with needs("quark.onnx"):
+    from onnxruntime.quantization import (
+        CalibrationDataReader,
+        CalibrationMethod,
+        QuantFormat,
+        QuantType,
+    )
 
 from quark.onnx.operators.custom_ops import get_library_path
 from quark.onnx.quantization.api import ModelQuantizer

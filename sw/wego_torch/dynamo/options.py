@@ -75,6 +75,13 @@ class Options:
                 "WEGO_TORCH_INVALID_ARGUMENT",
                 f"option samples is {made.samples!r}, but must be at least 1",
             )
+        for name in ("threads", "min_ops"):
+            count = getattr(made, name)
+            if type(count) is not int or count < 0:
+                raise messages.error(
+                    "WEGO_TORCH_INVALID_ARGUMENT",
+                    f"option {name} is {count!r}, but must be an integer of at least 0",
+                )
         chosen_device(made.device)
         made.compile_options()
         chosen_target(made.target)

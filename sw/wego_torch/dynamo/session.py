@@ -148,6 +148,8 @@ class Session:
             yield tuple(one[: self.options.samples] for one in whole), {}
             return
         try:
+            if isinstance(data, str | bytes):
+                raise TypeError  # iterable, but of letters
             batches = iter(data)
         except TypeError:
             raise messages.error(

@@ -48,6 +48,48 @@ def test_every_package_names_its_extra():
         assert found[package].endswith(f"which is not installed: pip install 'opendpu[{extra}]'")
 
 
+OLD = """
+import importlib, json, pathlib, sys
+
+found = {}
+for number, (name, package, version) in enumerate(json.loads(sys.argv[2])):
+    folder = pathlib.Path(sys.argv[1], str(number))
+    (folder / package).mkdir(parents=True)
+    (folder / package / "__init__.py").write_text(f"__version__ = {version!r}")
+    sys.path.insert(0, str(folder))
+    try:
+        importlib.import_module(name)
+    except ImportError as error:
+        found[name] = f"{type(error).__name__}: {error}"
+    sys.modules.pop(package, None)
+print(json.dumps(found))
+"""
+
+TOO_OLD = {
+    "wego_torch": ("torch", "1.13.1", "'opendpu[torch]'"),
+    "pytorch_nndct": ("torch", "2.8.0+cpu", "'opendpu[torch]'"),
+    "vitis_vai": ("tensorflow", "2.8.0", "'opendpu[tensorflow]'"),
+    "vai_q_tensorflow2": ("tensorflow", "2.19.0rc1", "'opendpu[tensorflow]'"),
+    "vai_q_onnx": ("onnxruntime", "1.10.0", "opendpu"),
+    "opendpu.onnxruntime": ("onnxruntime", "1.17.9", "opendpu"),
+}
+"""Packages of ours, what each does not take, and what is to be installed."""
+
+
+def test_what_is_too_old_is_named(tmp_path):
+    """A package that is found, and lacks what is imported of it."""
+    given = [[name, package, version] for name, (package, version, _) in TOO_OLD.items()]
+    command = [sys.executable, "-c", OLD, str(tmp_path), json.dumps(given)]
+    ended = subprocess.run(command, capture_output=True, text=True, check=True)
+    found = json.loads(ended.stdout)
+    assert found.keys() == TOO_OLD.keys()
+    for name, text in found.items():
+        package, version, wanted = TOO_OLD[name]
+        if "onnxscript, which is not installed" not in text:  # without the extra that is said first
+            assert text.startswith(f"OldPackageError: {name} needs {package} ")
+            assert text.endswith(f" or newer, but {version} is installed: pip install {wanted}")
+
+
 def test_what_is_missing_is_named():
     with (
         pytest.raises(MissingExtraError, match="a tool needs not_there_at_all, which is") as caught,

@@ -24,9 +24,8 @@ from vai_q_tensorflow.main import main, parser  # noqa: E402
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
 
 
-@pytest.fixture
-def frozen(model, images):
-    """Write the model as frozen graph with data beside it; return the options that name them."""
+def write(model):
+    """Write a function of images as frozen graph."""
     function = tf.function(lambda x: tf.identity(model(x), name="scores"))
     spec = tf.TensorSpec((None, 12, 12, 3), tf.float32, name="image")
     made = convert_to_constants.convert_variables_to_constants_v2(
@@ -34,6 +33,12 @@ def frozen(model, images):
     )
     nodes = made.graph.as_graph_def()
     Path("float.pb").write_bytes(nodes.SerializeToString())
+
+
+@pytest.fixture
+def frozen(model, images):
+    """Write the model as frozen graph with data beside it; return the options that name them."""
+    write(model)
     np.save("images.npy", images)
     Path("my_data.py").write_text(
         "import numpy as np\n"
@@ -95,6 +100,26 @@ def test_quantize_evaluate_compile_dump(frozen, model, images, capsys):
           "--max_dump_batches", "2", "--output_dir", "dumped"])  # fmt: skip
     assert {path.name for path in Path("dumped").iterdir()} == {"dump_results_0", "dump_results_1"}
     assert list(Path("dumped/dump_results_1").glob("*_wquant.bin"))
+
+
+def test_transposed_convolutions_come_back_as_such(frozen, images):
+    """An uneven padding is no cut behind a larger one, which the DPU would not take."""
+    kernel = np.random.default_rng(0).normal(size=(3, 3, 4, 3)).astype(np.float32)
+
+    def enlarged(x):
+        made = tf.nn.conv2d_transpose(x, kernel, [tf.shape(x)[0], 24, 24, 4], 2, "SAME")
+        return tf.nn.relu(made)
+
+    write(enlarged)
+    main(["quantize", *frozen, "--calib_iter", "2"])
+    path = "quantize_results/quantize_eval_model.pb"
+    graph = complete(load_frozen(path, {"image": (1, 12, 12, 3)}))
+    kinds = {node.kind for node in graph}
+    assert "transposed-conv2d" in kinds
+    assert "strided_slice" not in kinds
+    found, wanted = evaluated(path, images), enlarged(images).numpy()
+    assert found.shape == wanted.shape
+    assert 0 < np.square(found - wanted).sum() < np.square(wanted).sum() / 100
 
 
 def test_onnx_and_inspect(frozen, capsys):

@@ -413,7 +413,7 @@ def test_the_environment_limits_waiting(monkeypatch):
     runner.execute_async([VALUES], [VALUES.copy()])
     with pytest.raises(DPUTimeoutError, match=r"has not finished after 0\.01 seconds"):
         runner.wait(job)
-    assert len(runner._runner._jobs._threads) == 1
+    assert len(runner._runner._jobs._threads.threads) == 1
     gate.set()
     assert runner.wait(job, 20_000) == 0
     monkeypatch.setenv("XLNX_DPU_TIMEOUT", "soon")

@@ -283,6 +283,8 @@ def test_errors(resnet):
         wego_torch.WegoError, match=r"INVALID_ARGUMENT\] inputs_meta says torch.float32 \[1, 3, 8,"
     ):
         wego_torch.compile(resnet, CompileOptions(inputs_meta=meta))
+    with pytest.raises(wego_torch.WegoError, match="thread_parallel is -1, but must be an integer"):
+        CompileOptions(thread_parallel=-1)
     made = wego_torch.compile(resnet)
     with pytest.raises(
         wego_torch.WegoError,

@@ -163,6 +163,10 @@ def test_errors(seed):
         run({"calibration": []})
     with pytest.raises(Exception, match="option calibration is int, but must be tensors or"):
         run({"calibration": 3})
+    with pytest.raises(Exception, match="option calibration is str, but must be tensors or"):
+        run({"calibration": "samples.npz"})
+    with pytest.raises(Exception, match=r"option threads is '2', but must be an integer of at"):
+        run({"calibration": image, "threads": "2"})
     with pytest.raises(Exception, match=r"is in training mode.*call model\.eval\(\)"):
         run({"calibration": image}, torch.nn.Dropout().train())
     wanting = torch.randn(1, 3, 16, 16, requires_grad=True)

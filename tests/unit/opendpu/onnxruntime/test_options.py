@@ -70,12 +70,22 @@ def test_options_of_scripts_for_other_processors() -> None:
         ProviderOptions.read({"config": "vaip_config.json"}, {})
 
 
+def test_options_that_nobody_knows_are_named(caplog: pytest.LogCaptureFixture) -> None:
+    """AMD's provider takes any name, and programs give it some that it never had."""
+    given = {"custom_ops_library": "/a.so", "enable_graph_caching": "True", "device": "NPU"}
+    assert ProviderOptions.read(given, {}).device == "ref"
+    assert ProviderOptions.read(given, {"OPENDPU_DEVICE": "iss"}).device == "iss"
+    for name in ("option custom_ops_library", "option enable_graph_caching", "device NPU"):
+        assert f"{name} is none of this provider's" in caplog.text
+
+
 @pytest.mark.parametrize(
     ("given", "environment", "message"),
     [
         ({"cachekey": "../up"}, {}, r"cacheKey '\.\./up' must be the name of a folder"),
         ({"cachekey": ".."}, {}, "must be the name of a folder"),
-        ({"speed": "9"}, {}, "has no option 'speed'; there are config_file, cachedir"),
+        ({"cache_dirs": "/kept"}, {}, "has no option 'cache_dirs'; cachedir is one"),
+        ({"config-file": "a.json"}, {}, "has no option 'config-file'; configfile is one"),
         ({}, {"XLNX_MINIMUM_NUM_OF_CONV": "few"}, "is 'few', but must be a number from 0"),
     ],
 )

@@ -223,10 +223,8 @@ def test_control_flow_runs(tmp_path: pathlib.Path, options: dict[str, str]) -> N
 def test_bad_options_are_named(quantized_model: pathlib.Path) -> None:
     with pytest.raises(TargetError, match="B9999"):
         RegisteredSession(str(quantized_model), providers=[(PROVIDER, {"target": "B9999"})])
-    with pytest.raises(
-        UnsupportedError, match="has no option 'colour'; there are config_file, cachedir"
-    ):
-        RegisteredSession(str(quantized_model), providers=[(PROVIDER, {"colour": "red"})])
+    with pytest.raises(UnsupportedError, match="has no option 'cachedirs'; cachedir is one"):
+        RegisteredSession(str(quantized_model), providers=[(PROVIDER, {"cachedirs": "/kept"})])
 
 
 def test_session_options_of_before_belong_to_one_set_of_providers(

@@ -7,6 +7,7 @@ import gc
 import subprocess
 import sys
 import threading
+import time
 import weakref
 from collections.abc import Iterator
 
@@ -123,15 +124,15 @@ def test_threads_are_started_as_they_are_needed():
     queue: JobQueue[int] = JobQueue(8)
     for _ in range(20):
         queue.result(queue.submit(lambda: 1))
-    assert len(queue._threads) == 1
+    assert len(queue._threads.threads) == 1
     queue.close()
-    assert not queue._threads[0].is_alive()
+    assert not queue._threads.threads[0].is_alive()
 
 
 def test_threads_of_a_forgotten_queue_end():
     queue: JobQueue[int] = JobQueue(2)
     assert queue.result(queue.submit(lambda: 1)) == 1
-    threads = queue._threads
+    threads = queue._threads.threads
     del queue
     gc.collect()
     for thread in threads:
@@ -156,6 +157,83 @@ def test_the_interpreter_ends_without_the_jobs():
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
     )
     assert done.stdout == "done\n"
+
+
+def used_to_brief_jobs(workers: int) -> JobQueue[int]:
+    """Return a queue whose jobs were brief and waited for, so that the next is held back."""
+    queue: JobQueue[int] = JobQueue(workers)
+    end = time.monotonic() + 60
+    while queue._threads._held is None and time.monotonic() < end:
+        queue.result(queue.submit(threading.get_ident))
+    return queue
+
+
+def test_who_waits_for_a_brief_job_executes_it(monkeypatch):
+    queue = used_to_brief_jobs(1)
+    here = threading.get_ident()
+    assert here in {queue.result(queue.submit(threading.get_ident)) for _ in range(100)}
+    assert queue.result(queue.submit(threading.get_ident), 60) != here, "who waits for so long only"
+    failed = queue.submit(lambda: 1 // 0)
+    with pytest.raises(ZeroDivisionError):
+        queue.result(failed)
+    with pytest.raises(ZeroDivisionError):
+        queue.result(failed)
+    monkeypatch.setattr(jobs, "BRIEF", -1)
+    assert queue.result(queue.submit(threading.get_ident)) != here, "Ctrl-C is not heard meanwhile"
+    queue.close()
+
+
+def test_a_brief_job_that_nobody_waits_for_begins():
+    queue = used_to_brief_jobs(2)
+    begun = threading.Event()
+    queue.submit(begun.set)
+    assert begun.wait(60)
+    queue.close()
+
+
+def test_jobs_that_are_held_back_are_not_forgotten():
+    """The queue is closed, or nobody has it any more."""
+    for end in (JobQueue.close, lambda queue: None):
+        queue, done = used_to_brief_jobs(1), threading.Event()
+        queue.submit(done.set)
+        end(queue)
+        del queue
+        gc.collect()
+        assert done.wait(60)
+
+
+def test_who_waits_takes_the_place_of_a_worker():
+    """With one worker there is never more than one job at a time."""
+    queue = used_to_brief_jobs(1)
+    first, go_on, second = threading.Event(), threading.Event(), threading.Event()
+    number = queue.submit(lambda: first.set() or go_on.wait())
+    waiting = threading.Thread(target=queue.result, args=(number,))
+    waiting.start()
+    first.wait()
+    queue.submit(second.set)
+    early = second.wait(PATIENCE)
+    go_on.set()
+    waiting.join()
+    assert second.wait(60)
+    assert not early
+    queue.close()
+
+
+def test_brief_jobs_of_several_threads():
+    queue: JobQueue[int] = JobQueue(2)
+    found: list[list[int]] = []
+
+    def work(first: int) -> None:
+        numbers = range(first, first + 200)
+        found.append([queue.result(queue.submit(lambda n=n: n)) - n for n in numbers])
+
+    threads = [threading.Thread(target=work, args=(1000 * n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert found == [[0] * 200] * 4
+    queue.close()
 
 
 def test_memory_of_finished_jobs_is_freed():
