@@ -49,6 +49,7 @@ from opendpu.frontend.softmaxes import with_softmaxes
 from opendpu.frontend.stacks import unstacked
 from opendpu.frontend.traditional_ml import without_traditional_ml
 from opendpu.frontend.unfused import unfused
+from opendpu.frontend.unrolling import unrolled
 from opendpu.frontend.upgrade import upgraded
 from opendpu.frontend.window_axes import over_two_axes
 from opendpu.ir import Array, TensorType
@@ -162,8 +163,9 @@ def read(
         given = requantized(given, constants, inputs, outputs, requantize)
     elif any_scale:
         given = of_one_scale(given, constants, outputs)
-    analysis = Analysis(dialect, constants, inputs, declared)
+    analysis = Analysis(dialect, constants, inputs, declared, [unrolled])
     analysis.run(given)
+    analysis.settle(outputs)
     faults += analysis.faults + _too_large(analysis.types)
     with bound.checked():
         _check(label, faults)
