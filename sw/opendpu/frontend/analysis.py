@@ -5,14 +5,17 @@ What exporters compute from shapes (Shape, Gather, Concat, Range …) is known o
 inputs are, and so are conditions made of it.
 """
 
+import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 import onnx
 from onnx import TypeProto, helper
 
+from opendpu.frontend.frames import frame_by_frame, shape_of_frames, stacked
 from opendpu.frontend.instances import instance
 from opendpu.frontend.model_file import label_of, reads
+from opendpu.frontend.refusal import MALFORMED
 from opendpu.frontend.sequences import Members, put_together, taken_apart
 from opendpu.frontend.single_node import (
     ContradictionError,
@@ -68,6 +71,8 @@ class Analysis:
         self.rules = rules
         self.members: dict[str, Members] = {}
         """Of sequences, as far as they are known."""
+        self.frames: dict[str, tuple[str, ...]] = {}
+        """Of volumes that are written frame by frame."""
         self.nodes: list[onnx.NodeProto] = []
         """Nodes that compute something."""
         self.types: dict[str, TypeProto] = {
@@ -92,6 +97,7 @@ class Analysis:
         made = Analysis(self.dialect, dict(self.constants), {}, {}, self.rules)
         made.types |= self.types
         made.members |= self.members
+        made.frames |= self.frames
         return made
 
     def run(self, nodes: Iterable[onnx.NodeProto]) -> None:
@@ -113,6 +119,8 @@ class Analysis:
         """Return the shape of a constant or computed tensor; nothing if it is not known."""
         if name in self.constants:
             return self.constants[name].shape
+        if name in self.frames and name not in self.types:
+            return shape_of_frames(self.frames[name], self)
         return shape_of(self.types[name]) if name in self.types else None
 
     def alike(self, *names: str) -> bool:
@@ -159,18 +167,24 @@ class Analysis:
 
     def _written(self, node: onnx.NodeProto) -> bool:
         """Take what a node stands for instead of it; return whether it stands for something."""
-        for rule in (taken_apart, *self.rules):
-            found = rule(node, self)
+        for rule in (taken_apart, frame_by_frame, *self.rules):
+            found = None
+            with contextlib.suppress(*MALFORMED):  # who converts the node says what is wrong
+                found = rule(node, self)
             if found is not None:
                 self.run(found)
                 return True
         return False
 
     def settle(self, names: Iterable[str]) -> None:
-        """Make sequences of what they are known to hold, for who reads them as such."""
+        """Make sequences, and volumes, of what they are known to hold, for who reads these."""
         for name in names:
-            if name in self.members and name not in self.types:
+            if name in self.types:
+                continue
+            if name in self.members:
                 self._keep(put_together(name, self.members[name]))
+            elif name in self.frames:
+                self.run(stacked(name, self.frames[name], self))
 
     def _keep(self, node: onnx.NodeProto) -> None:
         """Take a node in with the types of its outputs."""
