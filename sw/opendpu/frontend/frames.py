@@ -14,7 +14,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from opendpu.frontend.def_use import attributes_of, with_origin
+from opendpu.frontend.def_use import attributes_of, reduced_axes, with_origin
 from opendpu.frontend.sequences import side_by_side
 from opendpu.ir import Array
 from opendpu.ops.foreign import DEFAULT_DOMAINS, ELEMENTWISE
@@ -34,7 +34,7 @@ MOST_NODES = 1 << 12
 def frame_by_frame(node: onnx.NodeProto, known: "Analysis") -> list[onnx.NodeProto] | None:
     """Return what a node computes frame by frame, if it is over volumes; None where it stays.
 
-    The frames that it makes are noted in ``known``.
+    The frames that it makes are noted in ``known``; a rule that finds none has made the result.
     """
     rule = RULES.get(node.op_type) if node.domain in DEFAULT_DOMAINS else None
     if rule is None or len(node.output) != 1 or len(known.nodes) > MOST_NODES:
@@ -43,13 +43,21 @@ def frame_by_frame(node: onnx.NodeProto, known: "Analysis") -> list[onnx.NodePro
     made = rule(frames)
     if made is None or len(made) > MOST_FRAMES:
         return None
-    known.frames[node.output[0]] = tuple(made)
+    if made:
+        known.frames[node.output[0]] = tuple(made)
     return [with_origin(other, node) for other in frames.nodes]
 
 
 def stacked(name: str, frames: Sequence[str], known: "Analysis") -> list[onnx.NodeProto]:
-    """Return the nodes that make a volume of its frames."""
-    return side_by_side(name, frames, FRAME_AXIS, known)
+    """Return the nodes that make a volume of its frames: one tall map of all, seen as a volume."""
+    shape = shape_of_frames(frames, known)
+    if shape is None:
+        return side_by_side(name, frames, FRAME_AXIS, known)
+    known.constants[f"{name}/shape"] = np.array(shape, np.int64)
+    return [
+        helper.make_node("Concat", list(frames), [f"{name}/tall"], axis=FRAME_AXIS),
+        helper.make_node("Reshape", [f"{name}/tall", f"{name}/shape"], [name]),
+    ]
 
 
 def shape_of_frames(frames: Sequence[str], known: "Analysis") -> tuple[int, ...] | None:
@@ -122,19 +130,27 @@ class _Frames:
         return [[(k, place) for k, place in each if 0 <= place < count] for each in meets]
 
 
-def _convolution(f: _Frames) -> list[str] | None:
+def _weights(f: _Frames) -> Array | None:
     weights = f.known.constants.get(f.node.input[1])
-    if weights is None or weights.ndim != RANK or weights.dtype != np.float32:
+    fits = weights is not None and weights.ndim == RANK and weights.dtype == np.float32
+    return weights if fits and weights.shape[2] <= MOST_FRAMES else None
+
+
+def _convolution(f: _Frames) -> list[str] | None:
+    weights = _weights(f)
+    if weights is None:
         return None
     depth, group = weights.shape[2], int(f.attrs.get("group", 1))
     found = f.window(weights.shape[2:])
-    frames = f.cut(f.node.input[0]) if depth <= MOST_FRAMES else None
-    if found is None or frames is None or (group > 1 < depth):
+    frames = f.cut(f.node.input[0])
+    if found is None or frames is None:
         return None
     flat, steps = found
     every = f.taps(len(frames), depth, steps)
     if not 0 < len(every) <= MOST_FRAMES or not all(every):
         return None
+    if group > 1 < depth:
+        return [_sum(f, "Conv", weights, frames, taps, flat | {"group": group}) for taps in every]
     result = []
     for taps in every:
         kernels = [k for k, _ in taps]
@@ -149,21 +165,70 @@ def _convolution(f: _Frames) -> list[str] | None:
     return result
 
 
-def _max_pool(f: _Frames) -> list[str] | None:
-    frames = f.of(f.node.input[0])
-    kernel = list(f.attrs["kernel_shape"])
-    found = f.window(kernel)
+def _sum(
+    f: _Frames, op_type: str, weights: Array, frames: Sequence[str],
+    taps: Sequence[tuple[int, int]], attrs: Mapping[str, Any],
+) -> str:  # fmt: skip
+    """Append a layer for each kernel frame that meets one, the first with the bias, and the sum."""
+    made = ""
+    for k, place in taps:
+        read = [frames[place], f.constant(f"weights{k}", weights[:, :, k])]
+        more = f.op(op_type, read if made else [*read, *f.node.input[2:]], **attrs)
+        made = f.op("Add", [made, more]) if made else more
+    return made
+
+
+def _transposed(f: _Frames) -> list[str] | None:
+    weights = _weights(f)
+    if weights is None or "output_shape" in f.attrs:
+        return None
+    found, frames = f.window(weights.shape[2:]), f.cut(f.node.input[0])
+    if found is None or frames is None:
+        return None
+    flat, (stride, dilation, before, after) = found
+    extra = list(f.attrs.get("output_padding", [0] * 3))
+    attrs = flat | {"group": int(f.attrs.get("group", 1)), "output_padding": extra[1:]}
+    depth = weights.shape[2]
+    count = (len(frames) - 1) * stride + dilation * (depth - 1) + 1 - before - after + extra[0]
+    every = [
+        [
+            (k, (t + before - k * dilation) // stride)
+            for k in range(depth)
+            if (t + before - k * dilation) % stride == 0
+            and 0 <= t + before - k * dilation < len(frames) * stride
+        ]
+        for t in range(count)
+    ]
+    if not 0 < len(every) <= MOST_FRAMES or not all(every):
+        return None
+    return [_sum(f, "ConvTranspose", weights, frames, taps, attrs) for taps in every]
+
+
+def _pool(f: _Frames) -> list[str] | None:
+    """A window over rows and columns of what one over frames makes, each pixel of them a column."""
+    kind, kernel = f.node.op_type, list(f.attrs["kernel_shape"])
+    found, frames = f.window(kernel), f.of(f.node.input[0])
     if frames is None or found is None or f.attrs.get("ceil_mode", 0):
         return None
     flat, steps = found
+    shape = f.known.shape(frames[0])
+    padded = kind == "AveragePool" and any(f.attrs.get("pads", ()))
     every = f.taps(len(frames), kernel[0], steps)
-    if not all(every):
+    if shape is None or padded or not all(every):
         return None
+    line = f.constant("line", np.array([*shape[:2], 1, math.prod(shape[2:])]))
+    whole = f.constant("map", np.array(shape))
+    lines = {}
     result = []
     for taps in every:
-        read = [frames[place] for _, place in taps]
-        x = read[0] if len(read) == 1 else f.op("Max", read)
-        result.append(f.op("MaxPool", [x], **flat) if math.prod(kernel[1:]) > 1 else x)
+        x = frames[taps[0][1]]
+        if len(taps) > 1:
+            for _, place in taps:
+                if place not in lines:
+                    lines[place] = f.op("Reshape", [frames[place], line])
+            x = f.op("Concat", [lines[place] for _, place in taps], axis=2)
+            x = f.op("Reshape", [f.op(kind, [x], kernel_shape=[len(taps), 1]), whole])
+        result.append(f.op(kind, [x], **flat) if math.prod(kernel[1:]) > 1 else x)
     return result
 
 
@@ -173,6 +238,15 @@ def _global_average(f: _Frames) -> list[str] | None:
         return None
     tall = frames[0] if len(frames) == 1 else f.op("Concat", frames, axis=2)
     return [f.op("GlobalAveragePool", [tall])]
+
+
+def _mean(f: _Frames) -> list[str] | None:
+    axes = reduced_axes(f.node, f.known.constants)
+    found = _global_average(f) if axes and {a % RANK for a in axes} == {2, 3, 4} else None
+    if found is None or f.attrs.get("keepdims", 1):
+        return found
+    f.nodes.append(helper.make_node("Flatten", found, list(f.node.output)))
+    return []
 
 
 def _each(f: _Frames) -> list[str] | None:
@@ -217,7 +291,8 @@ def _side_by_side(f: _Frames) -> list[str] | None:
 
 
 RULES: Mapping[str, Callable[[_Frames], list[str] | None]] = {
-    **dict.fromkeys(ELEMENTWISE | {"BatchNormalization"}, _each), "Concat": _side_by_side,
-    "Conv": _convolution, "GlobalAveragePool": _global_average, "MaxPool": _max_pool,
+    **dict.fromkeys(ELEMENTWISE | {"BatchNormalization"}, _each), "AveragePool": _pool,
+    "Concat": _side_by_side, "Conv": _convolution, "ConvTranspose": _transposed,
+    "GlobalAveragePool": _global_average, "MaxPool": _pool, "ReduceMean": _mean,
 }  # fmt: skip
 """What is written frame by frame: convolutions, and the others behind them."""

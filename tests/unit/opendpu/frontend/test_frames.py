@@ -11,7 +11,7 @@ from opendpu.frontend.frames import MOST_FRAMES
 SHAPES = {
     "w": (6, 4, 3, 3, 3), "v": (6, 6, 2, 3, 1), "one": (6, 6, 1, 1, 1), "deep": (4, 1, 3, 3, 3),
     "flat": (4, 2, 1, 3, 3), "bias": (6,), "each": (1, 6, 1, 1, 1), "frames": (1, 1, 5, 1, 1),
-    "mean": (6,), "last": (6, 5),
+    "mean": (6,), "up": (6, 4, 3, 2, 2),
 }  # fmt: skip
 SAME = "pads=[1,1,1,1,1,1]"
 FIRST = f"c = Conv<{SAME}>(x, w, bias) r = Relu(c) "
@@ -46,6 +46,10 @@ def volume(rng, body, frames=5, shape=(4, 6, 8)):
         (FIRST + "p = MaxPool<kernel_shape=[3,1,1], pads=[1,0,0,1,0,0]>(r) y = Neg(p)", 5),
         (FIRST + "f = Flatten(r) y = Neg(f)", 5),
         (FIRST + "a = Mul(r, frames) y = Relu(a)", 5),
+        (FIRST + "p = AveragePool<kernel_shape=[2,3,2], strides=[1,2,2]>(r) y = Conv(p, one)", 9),
+        (FIRST + "y = ReduceMean<axes=[2,3,4], keepdims=0>(r)", 5),
+        (FIRST + "y = ReduceMean<axes=[-1,2,3]>(r)", 5),
+        (f"y = Conv<group=4, {SAME}>(x, deep)", 13),
     ],
 )  # fmt: skip
 def test_a_layer_over_volumes_is_one_a_frame(rng, body, layers):
@@ -54,6 +58,17 @@ def test_a_layer_over_volumes_is_one_a_frame(rng, body, layers):
     grouped = "group=" in body
     assert len(made) == layers or grouped
     assert all(node.origin.op_type != "Conv" for node in graph if node.kind == "onnx")
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    ["strides=[2,2,2]", "strides=[1,2,1], pads=[1,0,0,1,1,0]", "strides=[1,2,2], dilations=[2,1,1]",
+     "strides=[2,1,1], output_padding=[1,0,0], pads=[1,0,0,1,0,0]"],
+)  # fmt: skip
+def test_transposed_kernels_make_frames(rng, attributes):
+    graph = volume(rng, FIRST + f"t = ConvTranspose<{attributes}>(r, up) y = Relu(t)", frames=3)
+    assert "onnx" not in kinds(graph)
+    assert any(kind.startswith("transposed") for kind in kinds(graph))
 
 
 def test_shapes_of_volumes_are_known(rng):
@@ -69,11 +84,10 @@ def test_shapes_of_volumes_are_known(rng):
     [
         ("y = Conv<auto_pad=\"SAME_UPPER\">(x, w)", 5),
         ("k = Sigmoid(x) y = Conv(x, k)", 3),
-        ("y = Conv<group=4>(x, deep)", 5),
         ("y = Conv<pads=[9,0,0,9,0,0]>(x, w)", 5),
         ("y = Conv(x, w)", MOST_FRAMES + 3),
     ],
 )  # fmt: skip
 def test_what_is_not_written_frame_by_frame_stays(rng, body, frames):
-    """Other padding, weights that are no constants, groups over several frames, many frames."""
+    """Other padding, weights that are no constants, frames of nothing but padding, many frames."""
     assert "conv2d" not in kinds(volume(rng, body, frames))
