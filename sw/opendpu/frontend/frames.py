@@ -131,9 +131,11 @@ class _Frames:
 
 
 def _weights(f: _Frames) -> Array | None:
+    """Return the constant kernels of a layer over volumes."""
     weights = f.known.constants.get(f.node.input[1])
-    fits = weights is not None and weights.ndim == RANK and weights.dtype == np.float32
-    return weights if fits and weights.shape[2] <= MOST_FRAMES else None
+    if weights is None or weights.ndim != RANK or weights.dtype != np.float32:
+        return None
+    return weights if weights.shape[2] <= MOST_FRAMES else None
 
 
 def _convolution(f: _Frames) -> list[str] | None:
