@@ -12,11 +12,11 @@ import numpy as np
 import onnx
 from onnx import TypeProto, helper
 
-from opendpu.frontend.frames import frame_by_frame, shape_of_frames, stacked
+from opendpu.frontend.frames import shape_of_frames, stacked
 from opendpu.frontend.instances import instance
 from opendpu.frontend.model_file import label_of, reads
 from opendpu.frontend.refusal import MALFORMED
-from opendpu.frontend.sequences import Members, put_together, taken_apart
+from opendpu.frontend.sequences import Members, put_together
 from opendpu.frontend.single_node import (
     ContradictionError,
     Dialect,
@@ -167,7 +167,7 @@ class Analysis:
 
     def _written(self, node: onnx.NodeProto) -> bool:
         """Take what a node stands for instead of it; return whether it stands for something."""
-        for rule in (taken_apart, frame_by_frame, *self.rules):
+        for rule in self.rules:
             found = None
             with contextlib.suppress(*MALFORMED):  # who converts the node says what is wrong
                 found = rule(node, self)
