@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 import onnx
 from onnx import helper
 
-from opendpu.frontend.analysis import renamed
+from opendpu.frontend.instances import renamed
 from opendpu.frontend.model_file import captured
 
 MOVES = frozenset({"Flatten", "MaxPool", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"})

@@ -11,7 +11,7 @@ from opendpu.export.forms import form_of
 from opendpu.export.functions import CAST_LIKE
 from opendpu.export.naming import name_nodes, value_names
 from opendpu.export.quantized_builder import STORAGE, WIDE_OPSET, QuantizedBuilder
-from opendpu.frontend.analysis import renamed
+from opendpu.frontend.instances import renamed
 from opendpu.ir import SCALARS, Graph, Node, QuantizedGraph
 from opendpu.ops import SOURCES
 from opendpu.ops.foreign import DYNAMIC_AXES, opsets_of

@@ -5,13 +5,18 @@ What exporters compute from shapes (Shape, Gather, Concat, Range …) is known o
 inputs are, and so are conditions made of it.
 """
 
-from collections.abc import Iterable, Mapping
+import contextlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 import onnx
 from onnx import TypeProto, helper
 
-from opendpu.frontend.model_file import inner_graphs, label_of, reads
+from opendpu.frontend.frames import shape_of_frames, stacked
+from opendpu.frontend.instances import instance
+from opendpu.frontend.model_file import label_of, reads
+from opendpu.frontend.refusal import MALFORMED
+from opendpu.frontend.sequences import Members, put_together
 from opendpu.frontend.single_node import (
     ContradictionError,
     Dialect,
@@ -24,6 +29,9 @@ from opendpu.frontend.single_node import (
 from opendpu.ir import Array, TensorType
 from opendpu.ops.foreign import DEFAULT_DOMAINS
 from opendpu.ops.quantizing import OPERATORS, ROUNDINGS
+
+Rule = Callable[[onnx.NodeProto, "Analysis"], list[onnx.NodeProto] | None]
+"""Returns what a node stands for, given all that is known before it; None where it stays."""
 
 GRAPH = onnx.AttributeProto.GRAPH
 BRANCHES = ("then_branch", "else_branch")
@@ -45,6 +53,8 @@ class Analysis:
     declared
         Types that the file gives for other values; results of operators that nobody can infer have
         those.
+    rules
+        What some nodes are written as instead.
     """
 
     def __init__(
@@ -53,10 +63,16 @@ class Analysis:
         constants: dict[str, Array],
         inputs: Mapping[str, TensorType],
         declared: Mapping[str, TypeProto],
+        rules: Sequence[Rule] = (),
     ) -> None:
         self.dialect = dialect
         self.constants = constants
         self.declared = declared
+        self.rules = rules
+        self.members: dict[str, Members] = {}
+        """Of sequences, as far as they are known."""
+        self.frames: dict[str, tuple[str, ...]] = {}
+        """Of volumes that are written frame by frame."""
         self.nodes: list[onnx.NodeProto] = []
         """Nodes that compute something."""
         self.types: dict[str, TypeProto] = {
@@ -70,6 +86,19 @@ class Analysis:
         self._lost: set[str] = set()
         self._rounded: dict[str, onnx.NodeProto] = {}
         """Quantizing nodes by their result."""
+
+    @property
+    def opset(self) -> int:
+        """Version of ONNX's own operator set."""
+        return self.dialect.opset
+
+    def inner(self) -> "Analysis":
+        """Return another one that knows the same, for nodes that may be taken in or not."""
+        made = Analysis(self.dialect, dict(self.constants), {}, {}, self.rules)
+        made.types |= self.types
+        made.members |= self.members
+        made.frames |= self.frames
+        return made
 
     def run(self, nodes: Iterable[onnx.NodeProto]) -> None:
         """Take nodes in: as constants, or with the types of their outputs."""
@@ -90,6 +119,8 @@ class Analysis:
         """Return the shape of a constant or computed tensor; nothing if it is not known."""
         if name in self.constants:
             return self.constants[name].shape
+        if name in self.frames and name not in self.types:
+            return shape_of_frames(self.frames[name], self)
         return shape_of(self.types[name]) if name in self.types else None
 
     def alike(self, *names: str) -> bool:
@@ -114,7 +145,7 @@ class Analysis:
 
     def _take(self, node: onnx.NodeProto) -> None:
         node = self._without_empties(self._as_cast(node))
-        branched = node.op_type == "If" and node.domain in DEFAULT_DOMAINS
+        branched = _is_branch(node)
         graphs = {item.name for item in node.attribute if item.type == GRAPH}
         if branched and not graphs.issuperset(BRANCHES):
             self.faults.append(f"node {label_of(node)} lacks one of {' and '.join(BRANCHES)}")
@@ -124,14 +155,41 @@ class Analysis:
             taken = bool(self.constants[node.input[0]].ravel()[0])
             self.run(_branch(node, BRANCHES[0] if taken else BRANCHES[1]))
             return
-        quantizing = node.op_type in (*OPERATORS, *ROUNDINGS)
+        quantizing = _is_quantizing(node)
         if quantizing and node.output:
             self._rounded[node.output[0]] = node
         factors = FACTORS.get(node.op_type)
         if factors is not None and factors < len(node.input):
             self._evaluate(node.input[factors])
-        if not quantizing and (self._measured(node) or self._folded(node)):
+        if not quantizing and (self._measured(node) or self._folded(node) or self._written(node)):
             return
+        self._keep(node)
+
+    def _written(self, node: onnx.NodeProto) -> bool:
+        """Take what a node stands for instead of it; return whether it stands for something."""
+        for rule in self.rules:
+            found = None
+            with contextlib.suppress(*MALFORMED):  # who converts the node says what is wrong
+                found = rule(node, self)
+            if found is not None:
+                self.run(found)
+                return True
+        return False
+
+    def settle(self, names: Iterable[str]) -> None:
+        """Make sequences, and volumes, of what they are known to hold, for who reads these."""
+        for name in names:
+            if name in self.types:
+                continue
+            if name in self.members:
+                self._keep(put_together(name, self.members[name]))
+            elif name in self.frames:
+                self.run(stacked(name, self.frames[name], self))
+
+    def _keep(self, node: onnx.NodeProto) -> None:
+        """Take a node in with the types of its outputs."""
+        self.settle(reads(node))
+        quantizing = _is_quantizing(node)
         self.nodes.append(node)
         try:
             self.types |= output_types(self.dialect, node, self.types, self.constants)
@@ -139,7 +197,7 @@ class Analysis:
             self.faults.append(f"the types of node {label_of(node)} contradict each other: {error}")
             self._lost.update(node.output)
             return
-        if branched:
+        if _is_branch(node):
             self._agree(node)
         if quantizing and all((node.input, node.output)) and self.shape(node.output[0]) is None:
             self._keep_shape(node)
@@ -166,8 +224,7 @@ class Analysis:
             return
         branches = []
         for wanted in BRANCHES:
-            inner = Analysis(self.dialect, dict(self.constants), {}, {})
-            inner.types |= self.types
+            inner = self.inner()
             inner.run(_branch(node, wanted))
             branches.append(inner)
         for name in node.output:
@@ -266,38 +323,19 @@ class Analysis:
         )
 
 
+def _is_branch(node: onnx.NodeProto) -> bool:
+    return node.op_type == "If" and node.domain in DEFAULT_DOMAINS
+
+
+def _is_quantizing(node: onnx.NodeProto) -> bool:
+    return node.op_type in (*OPERATORS, *ROUNDINGS)
+
+
 def _branch(node: onnx.NodeProto, wanted: str) -> list[onnx.NodeProto]:
     """Return the nodes of a branch of an ``If``, which make its outputs."""
     graph = next(item.g for item in node.attribute if item.name == wanted and item.type == GRAPH)
-    prefix = f"{node.name or node.output[0]}/{wanted}/"
-    own = {tensor.name for tensor in graph.initializer}
-    own |= {name for inner in graph.node for name in inner.output if name}
-    names = {name: prefix + name for name in own}
-    made = []
-    for tensor in graph.initializer:
-        copy = onnx.TensorProto()
-        copy.CopyFrom(tensor)
-        copy.name = names[tensor.name]
-        made.append(helper.make_node("Constant", [], [copy.name], value=copy))
-    made += [renamed(inner, names) for inner in graph.node]
-    for item, output in zip(graph.output, node.output, strict=False):
+    made, results = instance(graph, f"{node.name or node.output[0]}/{wanted}/", {})
+    for result, output in zip(results, node.output, strict=False):
         if output:
-            source = names.get(item.name, item.name)
-            made.append(helper.make_node("Identity", [source], [output]))
+            made.append(helper.make_node("Identity", [result], [output]))
     return made
-
-
-def renamed(node: onnx.NodeProto, names: Mapping[str, str]) -> onnx.NodeProto:
-    """Return a copy of a node, and of graphs inside it, with other names of values."""
-    copy = onnx.NodeProto()
-    copy.CopyFrom(node)
-    copy.input[:] = [names.get(name, name) for name in node.input]
-    copy.output[:] = [names.get(name, name) for name in node.output]
-    for attribute in copy.attribute:
-        for graph in inner_graphs(attribute):
-            nodes = [renamed(inner, names) for inner in graph.node]
-            del graph.node[:]
-            graph.node.extend(nodes)
-            for item in graph.output:
-                item.name = names.get(item.name, item.name)
-    return copy

@@ -16,7 +16,8 @@ import numpy.typing as npt
 import onnx
 from onnx import helper, numpy_helper
 
-from opendpu.frontend.analysis import Analysis, renamed
+from opendpu.frontend.analysis import Analysis
+from opendpu.frontend.instances import renamed
 from opendpu.frontend.lowering import load_onnx
 from opendpu.frontend.model_file import all_nodes, reads
 from opendpu.frontend.single_node import Dialect, dtype_of, type_of

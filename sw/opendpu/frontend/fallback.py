@@ -16,7 +16,7 @@ from opendpu.frontend.context import Array, Context
 from opendpu.frontend.layout import Value, plain
 from opendpu.frontend.model_file import label_of, reads
 from opendpu.frontend.ops.registry import ELEMENTWISE
-from opendpu.frontend.opsets import is_defined, with_opset
+from opendpu.frontend.opsets import is_defined, means_the_same, own_opset, with_opset
 from opendpu.frontend.refusal import Refusal
 from opendpu.frontend.single_node import Dialect, RefusedError, is_native, known_dims
 from opendpu.ir import Node
@@ -273,9 +273,15 @@ def _only_used(model: onnx.ModelProto, nodes: Sequence[onnx.NodeProto]) -> onnx.
 def _converted(model: onnx.ModelProto) -> onnx.ModelProto:
     """Return a model for our operator set; what onnx raises where it does not convert it passes."""
     made = (LAYER_NORM, RMS_NORM)  # by the front end, of operators of older sets
-    if not all(n.op_type in made and n.domain in DEFAULT_DOMAINS for n in model.graph.node):
-        return version_converter.convert_version(model, OPSET)
-    return with_opset(model, OPSET)
+    opset = own_opset(model)
+    early = all(  # operators on trial, which a later set has
+        n.op_type in made or (not is_defined(n, opset) and is_defined(n, OPSET))
+        for n in model.graph.node
+        if n.domain in DEFAULT_DOMAINS
+    )
+    if early or means_the_same(model.graph.node, opset, OPSET):
+        return with_opset(model, OPSET)
+    return version_converter.convert_version(model, OPSET)
 
 
 def _newer(model: onnx.ModelProto, dialect: Dialect) -> onnx.ModelProto:

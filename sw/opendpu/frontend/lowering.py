@@ -21,7 +21,7 @@ from opendpu.frontend.ops.quantization import clips_integers
 from opendpu.frontend.ops.registry import ANY_DTYPE, KEEPS_GRID, Layout, layout_of
 from opendpu.frontend.origins import origin_of
 from opendpu.frontend.outputs import bind_outputs
-from opendpu.frontend.refusal import FaultError, Refusal
+from opendpu.frontend.refusal import MALFORMED, FaultError, Refusal
 from opendpu.frontend.requantizing import LEFT, Requantize, left_quantizers
 from opendpu.frontend.single_node import evaluate
 from opendpu.frontend.source import Source, attributes, read
@@ -30,11 +30,6 @@ from opendpu.ir.types import FLOAT32
 from opendpu.ops.foreign import DEFAULT_DOMAINS
 from opendpu.ops.quantizing import OPERATORS, is_quantizing
 from opendpu_arch.errors import ModelFormatError, UnsupportedError
-
-_MALFORMED = (
-    ArithmeticError, AssertionError, AttributeError, KeyError, IndexError, TypeError, ValueError,
-)  # fmt: skip
-"""What handlers come across in attributes that make no sense."""
 
 
 def load_onnx(
@@ -222,7 +217,7 @@ def _handle(context: Context, proto: onnx.NodeProto) -> None:
     try:
         call = Call.of(context, proto)
         handler(call)
-    except _MALFORMED as error:
+    except MALFORMED as error:
         raise Refusal(f"its attributes make no sense: {error!r}") from None
     if call.output in context.constants:
         return

@@ -67,6 +67,7 @@ def read_model(model: AnyModel) -> ParsedModel:
         raise ModelFormatError(f"{label} is not an ONNX model: it has no nodes and no outputs")
     if not proto.graph.output:
         raise ModelFormatError(f"{label} has no outputs")
+    _read_inner(label, proto, folder)
     if proto.functions:
         kept = [(f.domain, f.name) for f in proto.functions if is_quantizing(f.domain, f.name)]
         try:
@@ -74,6 +75,20 @@ def read_model(model: AnyModel) -> ParsedModel:
         except Exception as error:  # onnx raises what its C++ part happened to raise
             raise ModelFormatError(f"{label}: its functions cannot be inlined: {error}") from None
     return ParsedModel(label, proto, folder)
+
+
+def _read_inner(label: str, proto: onnx.ModelProto, folder: pathlib.Path) -> None:
+    """Read constants of nodes, and of graphs inside them, that are in files of their own."""
+    faults = []
+    nodes = (proto.graph.node, *(function.node for function in proto.functions))
+    for tensor in (found for some in nodes for found in _inner_tensors(some)):
+        if external_data_helper.uses_external_data(tensor):
+            try:
+                tensor.CopyFrom(numpy_helper.from_array(_values(tensor, folder), tensor.name))
+            except _FaultError as fault:
+                faults.append(f"constant {tensor.name!r}: its numbers {fault}")
+    if faults:
+        raise ModelFormatError(f"{label}: {'; '.join(faults)}")
 
 
 def _one_opset(proto: onnx.ModelProto) -> onnx.ModelProto:
@@ -202,7 +217,12 @@ def external_files(graph: onnx.GraphProto, folder: pathlib.Path) -> list[pathlib
 def _tensors(graph: onnx.GraphProto) -> Iterator[TensorProto]:
     """Yield the constants of a graph and of those inside it."""
     yield from graph.initializer
-    for node in all_nodes(graph.node):
+    yield from _inner_tensors(graph.node)
+
+
+def _inner_tensors(nodes: Iterable[onnx.NodeProto]) -> Iterator[TensorProto]:
+    """Yield the constants in attributes of nodes, and those of graphs inside them."""
+    for node in all_nodes(nodes):
         for attribute in node.attribute:
             yield from (attribute.t, *attribute.tensors)
             for inner in inner_graphs(attribute):

@@ -8,3 +8,9 @@ class Refusal(Exception):
 
 class FaultError(Exception):
     """The model is broken; the text says how. Collected for one error at the end."""
+
+
+MALFORMED = (
+    ArithmeticError, AssertionError, AttributeError, KeyError, IndexError, TypeError, ValueError,
+)  # fmt: skip
+"""What who reads a node comes across in attributes and inputs that make no sense."""

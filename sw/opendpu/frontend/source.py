@@ -23,6 +23,7 @@ from opendpu.frontend.dynamic_quantization import in_float
 from opendpu.frontend.einsum import contracted
 from opendpu.frontend.expansion import spelled_out
 from opendpu.frontend.feature_norms import gathered
+from opendpu.frontend.frames import frame_by_frame
 from opendpu.frontend.global_norms import globally_normalized
 from opendpu.frontend.guards import unguarded
 from opendpu.frontend.input_values import Values
@@ -43,12 +44,14 @@ from opendpu.frontend.qonnx import without_qonnx
 from opendpu.frontend.repetitions import unrepeated
 from opendpu.frontend.requantizing import Requantize, requantized
 from opendpu.frontend.separable import separated
+from opendpu.frontend.sequences import taken_apart
 from opendpu.frontend.single_axis_norms import over_one_axis
 from opendpu.frontend.single_node import Dialect, dtype_of, shape_of
 from opendpu.frontend.softmaxes import with_softmaxes
 from opendpu.frontend.stacks import unstacked
 from opendpu.frontend.traditional_ml import without_traditional_ml
 from opendpu.frontend.unfused import unfused
+from opendpu.frontend.unrolling import unrolled
 from opendpu.frontend.upgrade import upgraded
 from opendpu.frontend.window_axes import over_two_axes
 from opendpu.ir import Array, TensorType
@@ -58,6 +61,8 @@ from opendpu_arch.errors import ModelFormatError
 LARGEST_TENSOR = 1 << 36
 """Bytes of the largest tensor between ops."""
 
+RULES = (taken_apart, frame_by_frame, unrolled)
+"""What is found while types are."""
 PRECISION = "the model computes in half or double precision: it was read in single precision"
 DYNAMIC = (
     "{count} operator{s} of the file quantize while they run (DynamicQuantizeLinear); they were "
@@ -162,8 +167,9 @@ def read(
         given = requantized(given, constants, inputs, outputs, requantize)
     elif any_scale:
         given = of_one_scale(given, constants, outputs)
-    analysis = Analysis(dialect, constants, inputs, declared)
+    analysis = Analysis(dialect, constants, inputs, declared, RULES)
     analysis.run(given)
+    analysis.settle(outputs)
     faults += analysis.faults + _too_large(analysis.types)
     with bound.checked():
         _check(label, faults)

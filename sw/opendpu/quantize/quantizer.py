@@ -35,6 +35,7 @@ from opendpu.quantize.transforms.bounds import bound
 from opendpu.quantize.transforms.centre import centre
 from opendpu.quantize.transforms.fold import fold
 from opendpu.quantize.transforms.inner_batch import lift
+from opendpu.quantize.transforms.inner_samples import take_apart
 from opendpu.quantize.transforms.interpolate import interpolate
 from opendpu.quantize.transforms.permute import permute
 from opendpu.quantize.transforms.rearrange import rearrange
@@ -233,11 +234,14 @@ def _transform(
     if config.relu6_to_relu:
         report.note(f"{relu6_to_relu(graph)} ReLU6 became ReLU")
     substitute_activations(graph, samples, config, report, progress)
+    apart = take_apart(graph)
     if has_tables(config.target):
         rearrange(graph)
         lift(graph)
         spread(graph)
         repeat(graph)
+    elif apart:
+        lift(graph)
     reduce_pixels(graph, sums=has_tables(config.target))
     centre(graph, samples)
     tabulated, demands = tabulate(graph, samples, config)

@@ -172,19 +172,19 @@ def test_values_that_are_no_tensors_stay_inside_a_call(rng):
     """What lies between two nodes of the sequence's call belongs to it, what does not is free."""
     model = parse(
         """
-        g (float[2,3,8] x) => (float[2,3,4] y, float[2,3,4] z) {
+        g (float[2,3,8] x, int64 place) => (float[2,3,4] y, float[2,3,4] z) {
           s = SplitToSequence<axis=2>(x, four)
-          a = SequenceAt(s, zero)
+          a = SequenceAt(s, place)
           r = Relu(a)
-          t = SequenceInsert(s, r)
-          y = SequenceAt(t, two)
+          t = SequenceInsert(s, r, place)
+          y = SequenceAt(t, place)
           z = Tanh(a)
         }
         """
     )
-    with_weights(model, four=np.array(4), zero=np.array(0), two=np.array(2))
-    graph = compare(model, rng)
-    assert kinds(graph) == ["onnx", "onnx", "tanh"]
+    with_weights(model, four=np.array(4))
+    graph = compare(model, rng, feeds={"place": np.array(1)})
+    assert kinds(graph) == ["strided_slice", "strided_slice", "onnx", "onnx", "tanh"]
     assert len(calls(graph)) == 1
     assert "Relu" in calls(graph)[0]
 

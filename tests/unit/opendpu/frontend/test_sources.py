@@ -208,6 +208,34 @@ def test_weights_outside_the_folder(tmp_path, rng):
         load_onnx(path)
 
 
+@pytest.mark.parametrize("length", [16, 12])
+@pytest.mark.parametrize("inside", ["node", "branch"])
+def test_numbers_of_constants_inside_are_in_files_too(tmp_path, rng, inside, length):
+    """Of a node ``Constant``, and of a branch that has its own."""
+    weights = rng.standard_normal(4).astype(np.float32)
+    (tmp_path / "w.bin").write_bytes(weights.tobytes()[:length])
+    own = numpy_helper.from_array(weights, "w")
+    external_data_helper.set_external_data(own, "w.bin")
+    own.ClearField("raw_data")
+    model = parse("g (float[1,4] x) => (float[1,4] y) { y = Add(x, w) }")
+    if inside == "node":
+        model.graph.node.insert(0, helper.make_node("Constant", [], ["w"], value=own))
+    else:
+        model = parse(
+            "g (float[1,4] x, bool b) => (float[1,4] y) { y = If(b) <"
+            "then_branch = t () => (float[1,4] p) { p = Add(x, w) },"
+            "else_branch = f () => (float[1,4] q) { q = Neg(x) }> }"
+        )
+        model.graph.node[0].attribute[0].g.initializer.append(own)
+    path = tmp_path / "model.onnx"
+    onnx.save(model, path)
+    if length < weights.nbytes:
+        with pytest.raises(ModelFormatError, match=r"constant 'w'.* take 16 bytes at 0 .* has 12"):
+            load_onnx(path)
+    else:
+        run_both(load_onnx(path), str(path), rng, {})
+
+
 @pytest.mark.parametrize("linear", [True, False])
 def test_sparse_weights(rng, linear):
     model = parse("g (float[1,3] x) => (float[1,2] y) { y = MatMul(x, w) }")

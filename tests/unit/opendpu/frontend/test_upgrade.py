@@ -13,6 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 from opendpu.api import compile_onnx
 from opendpu.frontend import load_onnx
 from opendpu.frontend.upgrade import upgraded
+from opendpu.ops.session import Session
 
 SETS = range(1, 7)
 SHAPE = (1, 4, 6, 5)
@@ -232,3 +233,16 @@ def test_a_network_of_set_3_compiles(tmp_path, rng):
     report = compile_onnx(path, calibration=data, target="B512", output=output)
     assert output.exists()
     assert [p.device for p in report.subgraphs if p.device != "USER"] == ["DPU"]
+
+
+@pytest.mark.parametrize("opset", [7, 9])
+def test_an_operator_on_trial_that_a_later_set_has_is_that_one(rng, opset):
+    """It stands beside others in one session."""
+    nodes = [
+        helper.make_node("ThresholdedRelu", ["x"], ["t"], alpha=0.4),
+        helper.make_node("Exp", ["t"], ["y"]),
+    ]
+    x = rng.normal(size=SHAPE).astype(np.float32)
+    graph = load_onnx(model(nodes, {}, opset))
+    (found,) = Session(graph).run({"x": x}).values()
+    np.testing.assert_allclose(found, np.exp(np.where(x > 0.4, x, 0)), rtol=1e-5)
