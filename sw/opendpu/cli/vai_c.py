@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The guide's compilers: ``vai_c_xir``, ``vai_c_tensorflow``, ``vai_c_tensorflow2``."""
+"""The guide's compilers, ``vai_c_xir`` and those of TensorFlow, and ``vai_c_onnx``, like them."""
 
 import hashlib
 import json
@@ -42,8 +42,8 @@ def _app(name: str) -> typer.Typer:
     )
 
 
-app, app_tensorflow, app_tensorflow2 = map(
-    _app, ("vai_c_xir", "vai_c_tensorflow", "vai_c_tensorflow2")
+app, app_tensorflow, app_tensorflow2, app_onnx = map(
+    _app, ("vai_c_xir", "vai_c_tensorflow", "vai_c_tensorflow2", "vai_c_onnx")
 )
 
 
@@ -95,6 +95,22 @@ def vai_c_tensorflow2(
 ) -> None:
     """Compile a quantized Keras model for a DPU."""
     _check_format(model, Format.KERAS)
+    _compile(model, arch, output_dir, net_name, Options.parse(options or ()))
+
+
+@app_onnx.command()
+@errors_in_one_line
+def vai_c_onnx(
+    context: typer.Context,
+    model: Annotated[pathlib.Path, typer.Option("--model", "-m", help="Quantized ONNX model.")],
+    arch: Arch,
+    output_dir: OutputDir,
+    net_name: NetName = "deploy",
+    options: ExtraOptions = None,
+    debug: Debug = False,
+) -> None:
+    """Compile a quantized ONNX model for a DPU."""
+    _check_format(model, Format.ONNX)
     _compile(model, arch, output_dir, net_name, Options.parse(options or ()))
 
 
@@ -150,3 +166,9 @@ def main_tensorflow2() -> None:
     """Run the command line of ``vai_c_tensorflow2``."""
     end_on_signals()
     app_tensorflow2(prog_name="vai_c_tensorflow2")
+
+
+def main_onnx() -> None:
+    """Run the command line of ``vai_c_onnx``."""
+    end_on_signals()
+    app_onnx(prog_name="vai_c_onnx")

@@ -20,8 +20,8 @@ from opendpu.cli.app import app as opendpu
 FILE = "FILE"
 APPS: dict[str, typer.Typer] = {
     "opendpu": opendpu, "vai_c_xir": vai_c.app, "vai_c_tensorflow": vai_c.app_tensorflow,
-    "vai_c_tensorflow2": vai_c.app_tensorflow2, "vaitrace": vaitrace.main.app,
-    "xdputil": xdputil.app.app, "xir": xir.cli.app,
+    "vai_c_tensorflow2": vai_c.app_tensorflow2, "vai_c_onnx": vai_c.app_onnx,
+    "vaitrace": vaitrace.main.app, "xdputil": xdputil.app.app, "xir": xir.cli.app,
 }  # fmt: skip
 VAI_C = ["-a", "B64", "-o", "out"]
 FILES: dict[str, list[str]] = {
@@ -46,6 +46,7 @@ FILES: dict[str, list[str]] = {
     "vai_c_xir": ["-x", "FILE.xmodel", *VAI_C],
     "vai_c_tensorflow": ["-f", "FILE.pb", *VAI_C],
     "vai_c_tensorflow2": ["-m", "FILE.h5", *VAI_C],
+    "vai_c_onnx": ["-m", "FILE.onnx", *VAI_C],
     "vaitrace": ["-c", "FILE.json", "true"],
     "xdputil benchmark": ["benchmark", "FILE.xmodel", "1"],
     "xdputil comp_float": ["comp_float", "FILE.bin", "good.bin"],
