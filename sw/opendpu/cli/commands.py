@@ -7,6 +7,8 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from opendpu_arch.errors import DPUError
+
 NAMES = (
     "compile", "disasm", "evaluate", "info", "inspect", "optimize", "profile", "quantize", "run",
     "targets",
@@ -30,8 +32,12 @@ class Commands(TyperGroup):
         return list(NAMES)
 
     def _register(self, *names: str) -> None:
-        for name in names:
-            importlib.import_module(f"opendpu.cli.{name}")
+        try:
+            for name in names:
+                importlib.import_module(f"opendpu.cli.{name}")
+        except DPUError as error:  # a package that they need is too old
+            typer.echo(f"opendpu: error: {error}", err=True)
+            raise typer.Exit(1) from None
         app = importlib.import_module("opendpu.cli.app").app
         made = typer.main.get_command(app)
         assert isinstance(made, Commands)

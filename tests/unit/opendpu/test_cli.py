@@ -4,6 +4,7 @@
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -60,6 +61,17 @@ def test_version_and_help():
 def test_the_installed_command(command):
     result = subprocess.run([*command, "--version"], capture_output=True, text=True, check=True)
     assert result.stdout.startswith("opendpu 0.")
+
+
+def test_a_package_that_is_too_old_is_one_line(tmp_path):
+    (tmp_path / "onnx").mkdir()
+    (tmp_path / "onnx" / "__init__.py").write_text("__version__ = '1.2.0'\n")
+    command = [sys.executable, "-m", "opendpu", "info", "x.onnx"]
+    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert (done.returncode, done.stdout) == (1, "")
+    (line,) = done.stderr.splitlines()
+    assert re.match(r"opendpu: error: opendpu needs onnx \S+ or newer, but 1\.2\.0 is", line)
 
 
 def test_a_shell_completes_commands():
