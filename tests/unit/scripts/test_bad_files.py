@@ -127,16 +127,21 @@ def folder(copy_graph, tmp_path, monkeypatch):
     return tmp_path
 
 
+def files(folder: pathlib.Path) -> list[pathlib.Path]:
+    """Return what is in a folder, but for what Python compiles of modules that it imports."""
+    return [path for path in sorted(folder.rglob("*")) if "__pycache__" not in path.parts]
+
+
 def refused(name: str, folder: pathlib.Path) -> str:
     """Return the line that a command ends with."""
     if name == "opendpu optimize":
         pytest.importorskip("torch_pruning", reason="torch-pruning is not installed")
-    before = sorted(folder.rglob("*"))
+    before = files(folder)
     app = APPS[name.split()[0]]
     found = CliRunner().invoke(app, [word.replace("FILE", "bad") for word in FILES[name]])
     assert found.exit_code == 1, found.output
     assert isinstance(found.exception, SystemExit)
-    left = [path for path in sorted(folder.rglob("*")) if path not in before]
+    left = [path for path in files(folder) if path not in before]
     assert left == []
     lines = found.stderr.splitlines()
     assert len(lines) == 1, found.stderr
@@ -167,9 +172,9 @@ def test_a_file_that_is_something_else(name, content, folder):
 @pytest.mark.parametrize("line", KINDS)
 def test_a_file_of_another_kind_for_each_option(line, folder):
     name, *words = line.split()
-    before = sorted(folder.rglob("*"))
+    before = files(folder)
     code, said = KINDS[line]
     found = CliRunner().invoke(APPS[name], words)
-    assert (found.exit_code, sorted(folder.rglob("*"))) == (code, before), found.output
+    assert (found.exit_code, files(folder)) == (code, before), found.output
     assert isinstance(found.exception, SystemExit)
     assert said in found.stderr and (code == 2 or len(found.stderr.splitlines()) == 1)
