@@ -9,6 +9,7 @@ import torch
 
 from opendpu.ir import QuantizedGraph
 from opendpu.quantize.placement.insert import fix_name
+from pytorch_nndct import messages
 from pytorch_nndct.qat.folded import folded
 from pytorch_nndct.qat.layers import Layer, QuantizedLayer
 from pytorch_nndct.qat.plan import Plan
@@ -72,6 +73,7 @@ class TrainableModel(torch.nn.Module):
         self._norm_of = dict(plan.norms)
         self.fused = False
         self.trained = False
+        self.register_load_state_dict_post_hook(_loaded)  # type: ignore[no-untyped-call]
         for path, norm in plan.norms.items():
             layer = self.model.get_submodule(path)
             if isinstance(layer, Layer):
@@ -190,7 +192,40 @@ class TrainableModel(torch.nn.Module):
         return found
 
 
+def unwrapped(model: torch.nn.Module) -> TrainableModel:
+    """Return a trained model as it is to be deployed, out of ``torch.nn.DataParallel``, too.
+
+    Raises
+    ------
+    VAIQError
+        It is another module, or batch normalizations are in its weights.
+    """
+    trained: Any = model.module if isinstance(model, torch.nn.DataParallel) else model
+    if not isinstance(trained, TrainableModel):
+        raise messages.error(
+            "QUANTIZER_TORCH_QAT_DEPLOYABLE_MODEL_ERROR",
+            f"the trained model is {type(trained).__name__}, but must be what trainable_model "
+            "returned",
+        )
+    if trained.fused:
+        raise messages.error(
+            "QUANTIZER_TORCH_QAT_DEPLOYABLE_MODEL_ERROR",
+            "batch normalizations are in the weights already: do not call fuse_conv_bn before "
+            "to_deployable",
+        )
+    return trained
+
+
+def _loaded(model: torch.nn.Module, _keys: object) -> None:
+    """A state whose thresholds have begun is one of a trained model."""
+    parts = [part for part in model.modules() if isinstance(part, TrainedThreshold)]
+    if all(bool(part.ready) for part in parts):
+        model.trained = True  # type: ignore[assignment]
+
+
 def _set(root: torch.nn.Module, path: str, module: torch.nn.Module) -> None:
-    """Put a module at a path."""
+    """Put a module at a path, with what the user's code finds at the one that was there."""
     parent, _, name = path.rpartition(".")
+    before = vars(root.get_submodule(path))
+    vars(module).update({k: v for k, v in before.items() if not hasattr(module, k)})
     setattr(root.get_submodule(parent), name, module)

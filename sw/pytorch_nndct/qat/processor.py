@@ -18,7 +18,7 @@ from pytorch_nndct.guard import as_the_guide_says
 from pytorch_nndct.layer_names import layer_names
 from pytorch_nndct.program import IntegerNetwork
 from pytorch_nndct.qat import folded
-from pytorch_nndct.qat.model import TrainableModel
+from pytorch_nndct.qat.model import TrainableModel, unwrapped
 from pytorch_nndct.qat.plan import Plan, plan_of
 from pytorch_nndct.quant_model import IntegerModel
 from pytorch_nndct.settings import config_of, on_device, with_float_parts
@@ -117,13 +117,7 @@ class QatProcessor:
             self._model, plan, self._config.activation.bits, self._config.weights.bits
         )
         if os.fspath(calib_dir):
-            folder = pathlib.Path(calib_dir)
-            foreign = found.begin(plan, result.read(folder, self._name, traced.graph).graph)
-            if foreign:
-                messages.note(
-                    f"calibration has equalized channels of {len(foreign)} layers, for example "
-                    f"{foreign[0]!r}: the first batch decides the scales there and around them"
-                )
+            self._begin(found, plan, traced, pathlib.Path(calib_dir))
         self._trainable = found
         return found
 
@@ -141,26 +135,7 @@ class QatProcessor:
         VAIQError
             :meth:`trainable_model` was not called, or batch normalizations are in the weights.
         """
-        if self._trainable is None:
-            raise messages.error(
-                "QUANTIZER_TORCH_QAT_PROCESS_ERROR",
-                "call trainable_model, and train what it returns, before to_deployable",
-            )
-        trained: Any = trained_model if trained_model is not None else self._trainable
-        if isinstance(trained, torch.nn.DataParallel):
-            trained = trained.module
-        if not isinstance(trained, TrainableModel):
-            raise messages.error(
-                "QUANTIZER_TORCH_QAT_DEPLOYABLE_MODEL_ERROR",
-                f"the trained model is {type(trained).__name__}, but must be what trainable_model "
-                "returned",
-            )
-        if trained.fused:
-            raise messages.error(
-                "QUANTIZER_TORCH_QAT_DEPLOYABLE_MODEL_ERROR",
-                "batch normalizations are in the weights already: do not call fuse_conv_bn before "
-                "to_deployable",
-            )
+        trained = self._trained(trained_model)
         if not trained.trained:
             messages.warn(
                 "QUANTIZER_TORCH_SCALE_VALUE", "the scales that are exported were not trained"
@@ -179,7 +154,24 @@ class QatProcessor:
         messages.note(f"the deployable model is in {folder}")
         return self._deploying(deployable, traced, graph)
 
-    convert_to_deployable = to_deployable
+    def convert_to_deployable(
+        self,
+        trained_model: torch.nn.Module | None = None,
+        output_dir: str | os.PathLike[str] = OUTPUT_DIR,
+    ) -> torch.nn.Module:
+        """Do what :meth:`to_deployable` does; return the float module with trained parameters."""
+        messages.warn(
+            "QUANTIZER_TORCH_DEPRECATED_ARGUMENT",
+            "convert_to_deployable returns the float module with what was trained; to_deployable "
+            "returns what is deployed",
+        )
+        trained = self._trained(trained_model)
+        self.to_deployable(trained, output_dir)
+        return trained.float_module(self._model).eval()
+
+    def quant_model(self) -> TrainableModel:
+        """Return what :meth:`trainable_model` does, the same one in every call."""
+        return self._trainable if self._trainable is not None else self.trainable_model()
 
     def deployable_model(
         self, src_dir: str | os.PathLike[str] = OUTPUT_DIR, used_for_xmodel: bool = False
@@ -205,19 +197,31 @@ class QatProcessor:
         return self._deploying(module, traced, found.graph)
 
     def export_xmodel(
-        self, output_dir: str | os.PathLike[str] = OUTPUT_DIR, deploy_check: bool = False
-    ) -> None:
-        """Write ``<Module>_0_int.xmodel``; the deployable model must have been called."""
+        self, output_dir: str | os.PathLike[str] = OUTPUT_DIR, deploy_check: bool = False,
+        dynamic_batch: bool = False,
+    ) -> None:  # fmt: skip
+        """Write ``<Module>_0_int.xmodel`` as ``torch_quantizer``'s method of this name does.
+
+        The deployable model must have been called.
+        """
         model, network = self._exporting()
         name = xmodel.graph_name(self._name, model.traced.floating)
         xmodel.write(network, pathlib.Path(output_dir), name, model.last, deploy_check=deploy_check)
 
     def export_onnx_model(
-        self, output_dir: str | os.PathLike[str] = OUTPUT_DIR, *, native_onnx: bool = True
-    ) -> None:
-        """Write ``<Module>_int.onnx``; the deployable model must have been called."""
+        self, output_dir: str | os.PathLike[str] = OUTPUT_DIR, verbose: bool = False,
+        dynamic_batch: bool = False, opset_version: int | None = None, native_onnx: bool = True,
+        dump_layers: bool = False, check_model: bool = False, opt_graph: bool = False,
+    ) -> None:  # fmt: skip
+        """Write ``<Module>_int.onnx`` as ``torch_quantizer``'s method of this name does.
+
+        The deployable model must have been called.
+        """
         model, network = self._exporting()
-        choice = onnx_file.Choice(native=native_onnx)
+        choice = onnx_file.Choice(
+            native=native_onnx, dynamic_batch=dynamic_batch, opset=opset_version, verbose=verbose,
+            dump_layers=dump_layers, check=check_model, optimized=opt_graph,
+        )  # fmt: skip
         onnx_file.write(network, pathlib.Path(output_dir), self._name, model.last, choice)
 
     def export_torch_script(
@@ -229,6 +233,33 @@ class QatProcessor:
             network, pathlib.Path(output_dir), self._name, model.last, model.traced,
             verbose=verbose,
         )  # fmt: skip
+
+    def _begin(
+        self, model: TrainableModel, plan: Plan, traced: Traced, folder: pathlib.Path
+    ) -> None:
+        """Begin with the scales of a calibration, where they are of this module's numbers."""
+        found = result.read(folder, self._name, traced.graph, trained=True)
+        if found.weights != result.weights_of(traced.graph):
+            messages.note(
+                f"scales in {folder} are of other weights than this module's: the first batch "
+                "decides the scales"
+            )
+            return
+        foreign = model.begin(plan, found.graph)
+        if foreign:
+            messages.note(
+                f"calibration has equalized channels of {len(foreign)} layers, for example "
+                f"{foreign[0]!r}: the first batch decides the scales there and around them"
+            )
+
+    def _trained(self, model: torch.nn.Module | None) -> TrainableModel:
+        """Return what was trained, as it is to be deployed."""
+        if self._trainable is None:
+            raise messages.error(
+                "QUANTIZER_TORCH_QAT_PROCESS_ERROR",
+                "call trainable_model, and train what it returns, before to_deployable",
+            )
+        return unwrapped(self._trainable if model is None else model)
 
     def _traced(self, module: torch.nn.Module) -> Traced:
         device = next((p.device for p in module.parameters()), torch.device("cpu"))

@@ -10,6 +10,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="PyTorch is not installed (opendpu[torch])")
 pytest.importorskip("onnxscript", reason="onnxscript is not installed (opendpu[torch])")
 
+import onnx  # noqa: E402
 from frameworks.torch_nets import seeded  # noqa: E402
 from qat_nets import ResNet  # noqa: E402
 from small_nets import compiled, loaded, ratio  # noqa: E402
@@ -206,6 +207,78 @@ def test_scales_of_a_calibration_to_begin_with(seed):
     assert all(bool(part.ready) for part in model.modules() if isinstance(part, TrainedThreshold))
     with torch.no_grad():
         assert ratio(model(data), module(data)) > 15
+
+
+def small(seed):
+    layers = (nn.Conv2d(3, 4, 3, bias=False), nn.BatchNorm2d(4), nn.ReLU())
+    return seeded(nn.Sequential(QuantStub(), *copy.deepcopy(layers), DeQuantStub()), seed)
+
+
+def test_a_trained_state_and_the_float_module_of_it(seed, capsys):
+    module, x = small(seed), torch.randn(2, 3, 6, 6)
+    trained = QatProcessor(module, x).trainable_model()
+    trained(x).sum().backward()
+    other = QatProcessor(small(seed + 1), x)
+    model = other.quant_model()
+    assert other.quant_model() is model
+    model.load_state_dict(trained.state_dict())
+    found = other.convert_to_deployable(model, "out")
+    said = capsys.readouterr().out
+    assert "[QUANTIZER_TORCH_SCALE_VALUE]: " not in said
+    assert "[QUANTIZER_TORCH_DEPRECATED_ARGUMENT]: " in said
+    plain = small(seed + 2).eval()
+    plain.load_state_dict(found.state_dict(), strict=True)
+    assert not found.training
+    with torch.no_grad():
+        assert torch.equal(plain(x), found(x))
+    quantized = torch_quantizer("test", plain, x, output_dir="out", device="cpu").quant_model
+    deployed = other.to_deployable(model, "out")
+    assert torch.equal(quantized(x), deployed(x))
+    other.export_onnx_model("out", False, True, opset_version=17)
+    other.export_xmodel("out", deploy_check=False, dynamic_batch=True)
+    inputs = onnx.load("out/Sequential_int.onnx").graph.input
+    assert inputs[0].type.tensor_type.shape.dim[0].dim_param
+
+
+class Numbered(nn.Module):
+    """Layers that tell where their inputs come from, as a YOLO's do."""
+
+    def __init__(self):
+        super().__init__()
+        layers = (
+            QuantStub(), nn.Conv2d(3, 4, 1), nn.BatchNorm2d(4), nn.Hardswish(), nn.MaxPool2d(2),
+            nn.Upsample(scale_factor=2), functional.Add(), DeQuantStub(),
+        )  # fmt: skip
+        self.layers = nn.Sequential(*layers)
+        for layer in self.layers:
+            layer.source = (-1,)
+        self.layers[6].source = (-1, 3)
+
+    def forward(self, x):
+        found = []
+        for layer in self.layers:
+            x = layer(*(x if k == -1 else found[k] for k in layer.source))
+            found.append(x)
+        return x
+
+
+def test_what_code_has_put_on_layers(seed):
+    module, x = seeded(Numbered(), seed), torch.randn(2, 3, 4, 4)
+    processor = QatProcessor(module, x)
+    model = processor.trainable_model()
+    model(x).sum().backward()
+    assert torch.equal(processor.to_deployable(model.eval(), "out")(x), model(x))
+
+
+def test_scales_of_a_calibration_with_other_weights(seed, capsys):
+    data = torch.randn(4, 3, 6, 6)
+    begun(small(seed).eval(), data, equalized=False)
+    model = QatProcessor(small(seed + 1), data).trainable_model("quantize_result")
+    assert "quantize_result are of other weights" in capsys.readouterr().out
+    parts = [part for part in model.modules() if isinstance(part, TrainedThreshold)]
+    assert not any(bool(part.ready) for part in parts)
+    model(data)
+    assert all(bool(part.ready) for part in parts)
 
 
 def test_scales_of_equalized_channels_are_of_other_numbers(capsys):
