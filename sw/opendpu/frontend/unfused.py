@@ -3,7 +3,8 @@
 
 Those of the domain ``com.microsoft`` that are several operators in one: a convolution or product
 with what is behind it, GELU in its forms, and LayerNorm of a sum. What is not one of these, or has
-results that ONNX's operators lack, stays.
+results that ONNX's operators lack, stays. RMSNorm of operator set 23 gets the name that onnxruntime
+has for it in every set.
 """
 
 from collections.abc import Mapping
@@ -12,6 +13,7 @@ import numpy as np
 import onnx
 
 from opendpu.frontend.node_writer import NodeWriter, Rule, rewritten
+from opendpu.ops.foreign import DEFAULT_DOMAINS, LAYER_NORM, RMS_NORM
 
 MICROSOFT = "com.microsoft"
 PARAMETERS = {
@@ -32,6 +34,8 @@ def unfused(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _rule(node: onnx.NodeProto) -> Rule | None:
+    if node.op_type == "RMSNormalization" and node.domain in DEFAULT_DOMAINS:
+        return _rms_norm
     return RULES.get(node.op_type) if node.domain == MICROSOFT else None
 
 
@@ -126,9 +130,14 @@ def _sum_norm(writer: NodeWriter) -> list[onnx.NodeProto] | None:
     if len(writer.node.output) > 3 and writer.node.output[3]:
         writer.nodes[-1].output[0] = total = writer.node.output[3]
     epsilon = float(writer.attrs.get("epsilon", 1e-12))
-    kind = "SimplifiedLayerNormalization" if rms else "LayerNormalization"
+    kind = RMS_NORM if rms else LAYER_NORM
     shift = "" if rms else writer.given(3)
     writer.op(kind, total, writer.given(2), shift, axis=-1, epsilon=epsilon)
+    return writer.end()
+
+
+def _rms_norm(writer: NodeWriter) -> list[onnx.NodeProto]:
+    writer.op(RMS_NORM, writer.given(0), writer.given(1), **writer.some(("axis", "epsilon")))
     return writer.end()
 
 

@@ -126,6 +126,17 @@ def test_normalization_of_a_sum(kind, outputs):
     assert "add" in [node.kind for node in graph]
 
 
+@pytest.mark.parametrize("attrs", [{}, {"axis": 2, "epsilon": 0.25}], ids=str)
+def test_rms_norm_of_a_newer_set_is_the_one_of_every_set(attrs):
+    proto = model("RMSNormalization", {"x": ROWS}, {"gamma": values(12)}, **attrs)
+    proto.graph.node[0].domain = ""
+    proto.opset_import[0].version = 23
+    graph = check(proto)
+    assert [label_of(node) for node in graph if node.kind == KIND] == [
+        "SimplifiedLayerNormalization"
+    ]
+
+
 def test_what_has_no_other_words_stays_one_operator():
     proto = model("SkipLayerNormalization", {"x": ROWS, "s": ROWS},
                   {"gamma": values(12), "beta": values(12)}, 2)  # fmt: skip
