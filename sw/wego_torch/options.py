@@ -201,12 +201,7 @@ class CompileOptions:
                     f"{name} is {value!r}, but must be of wego_torch's {_shown(wanted)}",
                 )
         for name in ("thread_parallel", "core_parallel"):
-            count = getattr(self, name)
-            if type(count) is not int or count < 0:
-                raise messages.error(
-                    "WEGO_TORCH_INVALID_ARGUMENT",
-                    f"{name} is {count!r}, but must be an integer of at least 0",
-                )
+            check_count(name, getattr(self, name))
         for meta in self.inputs_meta:
             if not isinstance(meta, InputMeta):
                 raise messages.error(
@@ -230,6 +225,15 @@ class CompileOptions:
             messages.say_once(
                 "zendnn_enable is without effect: the CPU's part runs in PyTorch and onnxruntime"
             )
+
+
+def check_count(name: str, count: object) -> None:
+    """Raise WegoError if what is given as ``name`` is no integer of at least 0."""
+    if type(count) is not int or count < 0:
+        raise messages.error(
+            "WEGO_TORCH_INVALID_ARGUMENT",
+            f"{name} is {count!r}, but must be an integer of at least 0",
+        )
 
 
 def _shown(wanted: Any) -> str:

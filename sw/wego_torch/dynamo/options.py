@@ -10,7 +10,7 @@ from opendpu.api import chosen_target
 from opendpu.quantize import QuantizeConfig
 from pytorch_nndct.settings import config_of
 from wego_torch import messages
-from wego_torch.options import CompileOptions, DebugOptions, PartitionOptions
+from wego_torch.options import CompileOptions, DebugOptions, PartitionOptions, check_count
 from wego_torch.target import chosen_device
 
 SAMPLES = 256
@@ -76,12 +76,7 @@ class Options:
                 f"option samples is {made.samples!r}, but must be at least 1",
             )
         for name in ("threads", "min_ops"):
-            count = getattr(made, name)
-            if type(count) is not int or count < 0:
-                raise messages.error(
-                    "WEGO_TORCH_INVALID_ARGUMENT",
-                    f"option {name} is {count!r}, but must be an integer of at least 0",
-                )
+            check_count(f"option {name}", getattr(made, name))
         chosen_device(made.device)
         made.compile_options()
         chosen_target(made.target)
