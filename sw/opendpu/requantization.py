@@ -25,7 +25,6 @@ from opendpu.frontend.requantizing import (
     left_quantizers,
     quantized_ranges,
 )
-from opendpu.frontend.tflite import input_ranges
 from opendpu.ir import NOTES, Array, FloatGraph, Node, QuantizedGraph
 from opendpu.ir.graph import has_any_scale
 from opendpu.ops import operator_of
@@ -205,6 +204,8 @@ class _File:
     def input_ranges(self) -> dict[str, tuple[float, float]]:
         """Return what it says of the ranges of its inputs, and maybe of other tensors."""
         if self.format is Format.TFLITE:
+            from opendpu.frontend.tflite import input_ranges
+
             return input_ranges(os.fspath(self._path))
         proto, constants = self._onnx
         return quantized_ranges(proto.graph.node, constants)

@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Model files of every kind as float graphs."""
+"""Model files of every kind as float graphs.
+
+The reader of a format other than ONNX is imported when there is a file of it.
+"""
 
 import contextlib
 import pathlib
 from collections.abc import Iterator, Sequence
 
 from opendpu.frontend.binding import Sizes
-from opendpu.frontend.caffe import load_caffe
 from opendpu.frontend.formats import Format, folder_and_signature, format_of
 from opendpu.frontend.input_values import OPTION, Values
 from opendpu.frontend.libraries import check as check_libraries
 from opendpu.frontend.lowering import load_onnx
 from opendpu.frontend.requantizing import Requantize
-from opendpu.frontend.tensorflow import load_frozen
-from opendpu.frontend.tflite import load_tflite
 from opendpu.ir import FloatGraph
 from opendpu_arch import extras
 from opendpu_arch.errors import ModelFormatError, UnsupportedError
@@ -68,13 +68,19 @@ def load_model(
         check_libraries(libraries, str(path))
     match kind:
         case Format.TFLITE:
+            from opendpu.frontend.tflite import load_tflite
+
             return load_tflite(
                 path, input_shapes, input_values=input_values, requantize=requantize,
                 any_scale=any_scale,
             )  # fmt: skip
         case Format.CAFFE:
+            from opendpu.frontend.caffe import load_caffe
+
             return load_caffe(path, input_shapes)
         case Format.FROZEN_GRAPH:
+            from opendpu.frontend.tensorflow import load_frozen
+
             return load_frozen(path, input_shapes, input_values=input_values)
         case Format.PYTORCH:
             with _needs("torch", path, "program of PyTorch"):

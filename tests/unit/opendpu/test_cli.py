@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command line: what each command prints, writes and refuses."""
 
+import importlib
 import json
 import os
 import pathlib
@@ -11,11 +12,13 @@ import sys
 import numpy as np
 import onnx
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner, Result
 
 import xir
 from opendpu.cli import caffe
 from opendpu.cli.app import app
+from opendpu.cli.commands import COMMANDS
 from opendpu_arch import asm, isa
 from opendpu_arch.errors import ModelFormatError
 from opendpu_arch.target import Target, registered
@@ -53,6 +56,19 @@ def test_version_and_help():
     assert call("run").exit_code == 2
 
 
+def test_the_help_of_all_is_that_of_each():
+    for name in COMMANDS:
+        importlib.import_module(f"opendpu.cli.{name}")
+    assert {name: command.help for name, command in get_command(app).commands.items()} == COMMANDS
+    assert re.findall(r"^│ ([a-z]+) ", call("--help").stdout, re.MULTILINE) == [*COMMANDS]
+
+
+def test_a_command_that_is_none_is_told_what_was_meant():
+    result = call("compil", "net.onnx")
+    assert result.exit_code == 2
+    assert "No such command 'compil'. Did you mean 'compile'?" in result.stderr
+
+
 @pytest.mark.parametrize(
     "command",
     [[pathlib.Path(sys.executable).with_name("opendpu")], [sys.executable, "-m", "opendpu"]],
@@ -83,12 +99,22 @@ def test_a_shell_completes_commands():
     assert result.stdout.split() == ["info", "inspect"]
 
 
-def test_a_command_starts_without_what_others_need():
+@pytest.mark.parametrize(
+    ("words", "others"),
+    [
+        (["--help"], ["numpy", "onnx", "opendpu.api"]),
+        (["targets"], ["numpy", "onnx", "opendpu.api"]),
+        (["info", "--help"], ["tflite", "opendpu.frontend.tensorflow", "opendpu.frontend.caffe"]),
+        (["compile", "--help"], ["tflite", "opendpu.frontend.tensorflow"]),
+    ],
+    ids=" ".join,
+)
+def test_a_command_starts_without_what_others_need(words, others):
     program = (
         "import sys\n"
         "from opendpu.cli.app import app\n"
-        "app(['targets'], standalone_mode=False)\n"
-        "print([name for name in ('numpy', 'onnx', 'opendpu.api') if name in sys.modules])"
+        f"app({words}, standalone_mode=False)\n"
+        f"print([name for name in {others} if name in sys.modules])"
     )
     result = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
