@@ -376,7 +376,7 @@ def round_float(x: FloatArray, round_mode: str = "DPU_ROUND") -> npt.NDArray[np.
 
 def quantize(
     x: FloatArray,
-    fix_point: int,
+    fix_point: int | IntArray,
     *,
     bit_width: int = 8,
     signed: bool = True,
@@ -384,7 +384,7 @@ def quantize(
 ) -> Int64Array:
     """Return ``clip(round(x * 2**fix_point))`` as int64, clipped to ``bit_width`` bits.
 
-    ``fix_point`` may be negative. NaN becomes zero.
+    ``fix_point`` may be negative, and an array that NumPy broadcasts to ``x``. NaN becomes zero.
     """
     low, high = (
         (-(1 << bit_width - 1), (1 << bit_width - 1) - 1) if signed else (0, (1 << bit_width) - 1)

@@ -32,7 +32,7 @@ def depends_on_scales(node: Node, graph: FixedGraph, target: Target, *, shared: 
     ]
     if _nearly_too_fine(node, graph):
         return True
-    return any(
+    return bool(checks) and any(
         check(other, probe, target) is not None
         for other, probe in _variants(node, graph)
         for check in checks

@@ -169,9 +169,17 @@ class Graph:
         return self.add(self.unique(name), "fix", made, {"input": [source]}, origin=before.origin)
 
     def consumers(self, name: str) -> list[Node]:
-        """Return the nodes that use the result of ``name``."""
-        joined = itertools.chain.from_iterable
-        return [node for node in self.nodes.values() if name in joined(node.inputs.values())]
+        """Return the nodes that use the result of ``name``.
+
+        Looks at every node: who asks for many names takes :meth:`consumer_map`.
+        """
+        found = []
+        for node in self.nodes.values():
+            for names in node.inputs.values():
+                if name in names:
+                    found.append(node)
+                    break
+        return found
 
     def is_read_once(self, name: str) -> bool:
         """Return whether one node uses the result of ``name``, and it is no output."""

@@ -147,7 +147,7 @@ class Quantization:
         made = cls.power_of_two(points[0], bits=bits, signed=signed, rounding=rounding)
         return made.along(points, axis)
 
-    @property
+    @functools.cached_property
     def is_power_of_two(self) -> bool:
         """Whether one power of two is the scale and zero stands for zero, as the DPU needs."""
         return self.number_format == NumberFormat.INT and (
@@ -165,14 +165,14 @@ class Quantization:
         """Return whether the same integers stand for the same real numbers."""
         return dataclasses.replace(self, rounding=other.rounding) == other
 
-    @property
+    @functools.cached_property
     def are_powers_of_two(self) -> bool:
         """Whether every scale is a power of two and zero stands for zero, in all channels."""
         return self.number_format == NumberFormat.INT and not any(self.zero_point) and all(
             scale > 0 and math.frexp(scale)[0] == 0.5 for scale in self.scale
         )  # fmt: skip
 
-    @property
+    @functools.cached_property
     def fix_points(self) -> tuple[int, ...]:
         """Fractional bits for each index along ``axis``, or a single number; GraphError as above.
 

@@ -165,22 +165,24 @@ def _integers(values: Array, fix: Node) -> npt.NDArray[np.int8]:
     found = fix.quantization
     if not found.are_powers_of_two:
         return integers_of(values, found).astype(np.int8)
-    if found.axis is None:
-        return _rounded(values, found.fix_point, found.rounding)
-    result = np.empty(values.shape, np.int8)
-    for index, point in enumerate(found.fix_points):
-        at = (slice(None),) * (found.axis % values.ndim) + (index,)
-        result[at] = _rounded(values[at], point, found.rounding)
-    return result
+    axis = 0 if found.axis is None else found.axis
+    by_channel = np.moveaxis(values, axis, 0)
+    result = _rounded(by_channel, np.asarray(found.fix_points), found.rounding)
+    return np.ascontiguousarray(np.moveaxis(result, 0, axis))
 
 
-def _rounded(values: Array, point: int, mode: str) -> npt.NDArray[np.int8]:
-    """Return integers of 8 bits; in parts, so that a large constant takes little memory."""
+def _rounded(values: Array, points: npt.NDArray[np.int64], mode: str) -> npt.NDArray[np.int8]:
+    """Return integers of 8 bits; in parts, so that a large constant takes little memory.
+
+    ``points`` are fix points for equal shares of the values, in their order.
+    """
     flat = np.ravel(values)
+    share = max(1, flat.size // points.size)
     result = np.empty(flat.size, np.int8)
     for start in range(0, flat.size, PART):
         part = slice(start, start + PART)
-        result[part] = quantize(flat[part], point, round_mode=mode)
+        owner = np.arange(start, min(start + PART, flat.size)) // share
+        result[part] = quantize(flat[part], points[owner], round_mode=mode)
     return result.reshape(values.shape)
 
 

@@ -2,8 +2,9 @@
 """The network that lowering makes: features, layers and aliases so far."""
 
 import dataclasses
+import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -42,6 +43,11 @@ class LoweringContext:
         self.constants: dict[str, Int8Array] = {}
         self.op = ""
         """Name of the node that is being lowered."""
+
+    @functools.cached_property
+    def users(self) -> Mapping[str, list[Node]]:
+        """The nodes that read each node; lowering does not change the graph."""
+        return self.graph.consumer_map()
 
     def network(self) -> Network:
         """Return the finished network."""

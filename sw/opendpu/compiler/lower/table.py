@@ -55,7 +55,7 @@ def _views(context: LoweringContext, source: str, reader: str) -> list[str]:
     while True:
         if name not in context.inside or name in context.outputs:
             return []
-        if [user.name for user in context.graph.consumers(name)] != [reader]:
+        if [user.name for user in context.users[name]] != [reader]:
             return []
         found.append(name)
         if context.graph[name].kind != "reshape-fix":

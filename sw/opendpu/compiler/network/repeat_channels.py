@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from opendpu.compiler.layers import BlockwiseConvLayer, ConvLayer, Feature, MoveLayer
+from opendpu.compiler.layers import BlockwiseConvLayer, ConvLayer, Feature, Layer, MoveLayer
 from opendpu.compiler.layers.cost import feature_cycles
 from opendpu.compiler.limits import MAX_CHANNEL_GROUPS
 from opendpu.compiler.network.alias import Alias, root_of
@@ -33,23 +33,42 @@ class _Family:
     readers: tuple[BlockwiseConvLayer, ...]
 
 
+class _Index:
+    """Who has to do with which feature map, gathered once: repeating channels keeps that."""
+
+    def __init__(self, network: Network) -> None:
+        planes = (part for feature in network.features.values() for part in feature.planes)
+        self.ends = {*network.inputs, *network.outputs, *network.constants, *planes}
+        self.members: dict[str, set[str]] = {}
+        for one in network.features:
+            self.members.setdefault(root_of(network.aliases, one), set()).add(one)
+
+        self._numbers = {name: set(numbers) for name, numbers in network.consumers.items()}
+        for number, layer in enumerate(network.layers):
+            self._numbers[layer.output].add(number)
+
+    def layers(self, network: Network, members: set[str]) -> list[Layer]:
+        """Return the layers that make or read some of ``members``, in their order."""
+        numbers = {number for one in members for number in self._numbers[one]}
+        return [network.layers[number] for number in sorted(numbers)]
+
+
 def repeat_channels(network: Network, target: Target) -> Network:
     """Return ``network`` with channels made several times, where that saves cycles."""
+    index = _Index(network)
     for name, feature in network.features.items():
         if feature.channels % target.channel_parallel and name not in network.aliases:
-            family = _family(network, name)
+            family = _family(network, name, index)
             if family is not None:
                 network = _repeated(network, family, target)
     return network
 
 
-def _family(network: Network, name: str) -> _Family | None:
+def _family(network: Network, name: str, index: _Index) -> _Family | None:
     """Return who has to do with a feature map, if it is one that can have more channels."""
     channels = network.features[name].channels
-    members = {one for one in network.features if root_of(network.aliases, one) == name}
-    ends = {*network.inputs, *network.outputs, *network.constants}
-    planes = {part for feature in network.features.values() for part in feature.planes}
-    if members & (ends | planes) or any(network.features[one].planes for one in members):
+    members = index.members[name]
+    if members & index.ends or any(network.features[one].planes for one in members):
         return None
     if any(network.features[one].channels != channels for one in members):
         return None
@@ -57,7 +76,7 @@ def _family(network: Network, name: str) -> _Family | None:
         return None
     makers: list[ConvLayer] = []
     readers: list[BlockwiseConvLayer] = []
-    for layer in network.layers:
+    for layer in index.layers(network, members):
         made, read = layer.output in members, not members.isdisjoint(layer.operands)
         if made and read and isinstance(layer, MoveLayer) and layer.reduction is None:
             continue  # a copy among them

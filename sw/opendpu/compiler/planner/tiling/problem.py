@@ -62,14 +62,14 @@ class TilingProblem:
     saved: Collection[str] = ()
     """Feature maps that go to DDR although they are on chip whole."""
 
-    @property
+    @functools.cached_property
     def window(self) -> Window:
         """The window of the layer; one pixel for element-wise layers."""
         layer = self.layer
         found = layer.sliding_window(layer.operands[0]) if layer.operands else None
         return found or Window()
 
-    @property
+    @functools.cached_property
     def out(self) -> Feature:
         """The result."""
         return self.network.features[self.layer.output]
