@@ -128,6 +128,16 @@ def reduced_axes(node: onnx.NodeProto, constants: Mapping[str, Array]) -> list[i
     return None if value is None else [int(axis) for axis in value.ravel()]
 
 
+def reading(node: onnx.NodeProto, other: Mapping[str, str]) -> onnx.NodeProto:
+    """Return a node that reads other tensors in place of those that are named."""
+    if other.keys().isdisjoint(node.input):
+        return node
+    made = onnx.NodeProto()
+    made.CopyFrom(node)
+    made.input[:] = [other.get(name, name) for name in node.input]
+    return made
+
+
 def attributes_of(node: onnx.NodeProto) -> dict[str, Any]:
     """Return the attributes of a node as another node may be made with them."""
     return {item.name: helper.get_attribute_value(item) for item in node.attribute}

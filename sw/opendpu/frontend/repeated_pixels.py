@@ -3,7 +3,8 @@
 
 Keras 3 has ``UpSampling2D`` so: ``tf.repeat`` along rows, then along columns, each an axis of 1
 behind the axis that is repeated, a tile of that and a reshape. PyTorch's ``repeat_interleave`` and
-``numpy.repeat`` of JAX come likewise, both axes at once too.
+``numpy.repeat`` of JAX come likewise, both axes at once too. tf2onnx leaves a transposition between
+a tile and its reshape, which follows the resize then.
 """
 
 from collections.abc import Callable, MutableMapping, Sequence
@@ -13,21 +14,34 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from opendpu.frontend.def_use import DefUse, Fusion, fused, with_origin
+from opendpu.frontend.def_use import DefUse, Fusion, attributes_of, fused, with_origin
 from opendpu.ir import Array
 
 Shape = tuple[int, ...]
 VIEWS = ("Unsqueeze", "Reshape")
 TILES = ("Tile", "Expand")
+TRANSPOSITIONS = ("Transpose",)
 ROWS_AND_COLUMNS = ([1, 2], [2, 3])
 """Axes of a feature map, with channels last or in front."""
 
 
 class _Repeat(NamedTuple):
-    """How often each element is repeated along each axis, and the nodes that do it."""
+    """How often each element is repeated along each axis, and the nodes that do it.
+
+    ``order`` says which axis each of the result was.
+    """
 
     factors: tuple[int, ...]
     nodes: list[onnx.NodeProto]
+    order: tuple[int, ...]
+
+    def then(self, more: "_Repeat") -> "_Repeat":
+        """Return both, one after the other."""
+        factors = list(self.factors)
+        for axis, factor in enumerate(more.factors):
+            factors[self.order[axis]] *= factor
+        order = tuple(self.order[axis] for axis in more.order)
+        return _Repeat(tuple(factors), self.nodes + more.nodes, order)
 
 
 def resized(
@@ -35,10 +49,12 @@ def resized(
     constants: MutableMapping[str, Array],
     uses: MutableMapping[str, int],
     shape_of: Callable[[str], Shape | None],
+    add_floats: Callable[[str, Shape], None],
 ) -> list[onnx.NodeProto]:
     """Return the nodes with a ``Resize`` for each group that repeats rows and columns.
 
-    ``shape_of`` says the shape of a float32 tensor; ``constants`` gets factors.
+    ``shape_of`` says the shape of a float32 tensor; ``constants`` gets factors, and ``add_floats``
+    is told what else is new.
     """
     links = DefUse(nodes, uses)
 
@@ -52,21 +68,25 @@ def resized(
                 more = _repeat(following[0], links, shape_of)
             if more is None:
                 break
-            factors = zip(found.factors, more.factors, strict=True)
-            found = _Repeat(tuple(a * b for a, b in factors), found.nodes + more.nodes)
+            found = found.then(more)
         if found is None:
             return None
         axes = [axis for axis, factor in enumerate(found.factors) if factor != 1]
         if len(found.factors) != 4 or axes not in ROWS_AND_COLUMNS:
             return None
-        (y,) = found.nodes[-1].output
-        scales = f"{y}_repeats"
+        (y,), last = found.nodes[-1].output, found.nodes[-1]
+        moved = list(found.order) != sorted(found.order)
+        scales, large = f"{y}_repeats", f"{y}_repeated" if moved else y
         constants[scales] = np.array(found.factors, np.float32)
-        made = helper.make_node(
-            "Resize", [node.input[0], "", scales], [y], found.nodes[-1].name, mode="nearest",
+        made = [helper.make_node(
+            "Resize", [node.input[0], "", scales], [large], last.name, mode="nearest",
             coordinate_transformation_mode="asymmetric", nearest_mode="floor",
-        )  # fmt: skip
-        return Fusion([with_origin(made, found.nodes[-1])], found.nodes)
+        )]  # fmt: skip
+        if moved:
+            sizes = zip(shape_of(node.input[0]) or (), found.factors, strict=True)
+            add_floats(large, tuple(size * factor for size, factor in sizes))
+            made.append(helper.make_node("Transpose", [large], [y], perm=found.order))
+        return Fusion([with_origin(one, last) for one in made], found.nodes)
 
     return fused(nodes, find)
 
@@ -76,15 +96,46 @@ def _repeat(
 ) -> _Repeat | None:
     """Return what views, a tile of their axes of 1 and a reshape repeat."""
     nodes: list[onnx.NodeProto] = []
-    for kinds in (VIEWS, VIEWS, TILES, ("Reshape",)):
+    for kinds in (VIEWS, VIEWS, TILES, TRANSPOSITIONS, ("Reshape",)):
         start = [view] if not nodes else _only(links, nodes[-1].output[0], kinds)
         if start and start[0].op_type in kinds:
             nodes += start
-        elif kinds is not VIEWS or not nodes:  # the second view may be missing
+        elif kinds not in (VIEWS, TRANSPOSITIONS) or not nodes:  # these may be missing
             return None
-    names = (view.input[0], *(node.output[0] for node in nodes[-3:]))
-    factors = _factors(*(shape_of(name) for name in names))
-    return None if factors is None else _Repeat(factors, nodes)
+    (at,) = [number for number, node in enumerate(nodes) if node.op_type in TILES]
+    factors = _factors(
+        *(shape_of(name) for name in (view.input[0], nodes[at].input[0], nodes[at].output[0]))
+    )
+    shape, made = shape_of(view.input[0]), shape_of(nodes[-1].output[0])
+    if factors is None or shape is None:
+        return None
+    order = tuple(range(len(shape)))
+    if len(nodes) > at + 2:
+        tiled = shape_of(nodes[at].input[0]) or ()
+        moved = _order_of_kept(attributes_of(nodes[at + 1])["perm"], factors, len(tiled))
+        if moved is None:
+            return None
+        order = moved
+    grown = tuple(shape[axis] * factors[axis] for axis in order)
+    return _Repeat(factors, nodes, order) if grown == made else None
+
+
+def _order_of_kept(
+    perm: Sequence[int], factors: Sequence[int], rank: int
+) -> tuple[int, ...] | None:
+    """Return the order that a transposition has brought axes to, each with its repetitions.
+
+    None where one has been separated from those, or where these are not an axis each.
+    """
+    sizes = [1 if factor == 1 else 2 for factor in factors]
+    if sum(sizes) != rank:
+        return None
+    starts = [sum(sizes[:axis]) for axis in range(len(sizes))]
+    order = [starts.index(axis) for axis in perm if axis in starts]
+    expected = [
+        start for axis in order for start in range(starts[axis], starts[axis] + sizes[axis])
+    ]
+    return tuple(order) if expected == list(perm) else None
 
 
 def _only(links: DefUse, name: str, kinds: Sequence[str]) -> list[onnx.NodeProto]:
@@ -94,10 +145,10 @@ def _only(links: DefUse, name: str, kinds: Sequence[str]) -> list[onnx.NodeProto
 
 
 def _factors(
-    given: Shape | None, seen: Shape | None, tiled: Shape | None, made: Shape | None
+    given: Shape | None, seen: Shape | None, tiled: Shape | None
 ) -> tuple[int, ...] | None:
     """Return how often elements of each axis of ``given`` are repeated, from the shapes between."""
-    if given is None or seen is None or tiled is None or made is None or len(seen) != len(tiled):
+    if given is None or seen is None or tiled is None or len(seen) != len(tiled):
         return None
     factors: list[int] = []
     kept: list[int] = []
@@ -109,5 +160,4 @@ def _factors(
             factors[-1] *= after
         else:
             return None
-    grown = tuple(size * factor for size, factor in zip(kept, factors, strict=True))
-    return tuple(factors) if tuple(kept) == given and grown == made else None
+    return tuple(factors) if tuple(kept) == given else None

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import onnx
 
-from opendpu.frontend.def_use import DefUse
+from opendpu.frontend.def_use import DefUse, reading
 from opendpu.frontend.model_file import reads
 from opendpu.ir import Array
 from opendpu.ops.foreign import DEFAULT_DOMAINS
@@ -53,7 +53,7 @@ def unrepeated(
         id(node) for node in nodes
         if node.op_type in REPETITIONS and node.domain in DEFAULT_DOMAINS and is_needless(node)
     }  # fmt: skip
-    return [_reading(node, sources) for node in nodes if id(node) not in dropped]
+    return [reading(node, sources) for node in nodes if id(node) not in dropped]
 
 
 def _repeats_ones(before: tuple[int, ...], after: tuple[int, ...]) -> bool:
@@ -77,13 +77,3 @@ def _has_shape(
     return len(known) == len(operands) and (
         np.broadcast_shapes(*known) == shape_of(reader.output[0])
     )
-
-
-def _reading(node: onnx.NodeProto, sources: Mapping[str, str]) -> onnx.NodeProto:
-    """Return a node that reads what was repeated in place of its repetition."""
-    if sources.keys().isdisjoint(node.input):
-        return node
-    made = onnx.NodeProto()
-    made.CopyFrom(node)
-    made.input[:] = [sources.get(name, name) for name in node.input]
-    return made

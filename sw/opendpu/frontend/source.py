@@ -26,6 +26,7 @@ from opendpu.frontend.feature_norms import gathered
 from opendpu.frontend.frames import frame_by_frame
 from opendpu.frontend.global_norms import globally_normalized
 from opendpu.frontend.guards import unguarded
+from opendpu.frontend.identities import without_identities
 from opendpu.frontend.input_values import Values
 from opendpu.frontend.integer_ports import with_real_ports
 from opendpu.frontend.last_channels import resized_channels_first
@@ -48,6 +49,7 @@ from opendpu.frontend.sequences import taken_apart
 from opendpu.frontend.single_axis_norms import over_one_axis
 from opendpu.frontend.single_node import Dialect, dtype_of, shape_of
 from opendpu.frontend.softmaxes import with_softmaxes
+from opendpu.frontend.space_to_batch import dilated
 from opendpu.frontend.stacks import unstacked
 from opendpu.frontend.traditional_ml import without_traditional_ml
 from opendpu.frontend.unfused import unfused
@@ -177,9 +179,9 @@ def read(
             before, now = shape_of(item.type) or (), analysis.shape(item.name) or ()
             bound.check_batch(label, item.name, before, now)
     floats = analysis.shape_of_floats
-    nodes, count = in_float(
-        analysis.nodes, constants, _uses(analysis.nodes, outputs), floats, analysis.add_floats
-    )
+    nodes = without_identities(analysis.nodes, constants, outputs, floats)
+    nodes = dilated(nodes, constants, outputs, floats, analysis.add_floats)
+    nodes, count = in_float(nodes, constants, _uses(nodes, outputs), floats, analysis.add_floats)
     nodes = over_two_axes(nodes, constants, floats, analysis.add_floats)
     nodes = contracted(nodes, constants, floats, analysis.add_floats)
     nodes = separated(nodes, constants, outputs, floats, analysis.add_floats, dialect)
@@ -193,7 +195,9 @@ def read(
     nodes = gathered(nodes, constants, _uses(nodes, outputs), floats)
     nodes = globally_normalized(nodes, constants, _uses(nodes, outputs), floats)
     nodes = recognized(nodes, constants, _uses(nodes, outputs), analysis.alike)
-    nodes = repeated_pixels.resized(nodes, constants, _uses(nodes, outputs), floats)
+    nodes = repeated_pixels.resized(
+        nodes, constants, _uses(nodes, outputs), floats, analysis.add_floats
+    )
     nodes = resized_channels_first(nodes, constants, floats, analysis.add_floats)
     nodes = with_means(nodes, constants, _uses(nodes, outputs), floats, dialect.opset)
     nodes = with_central_moments(

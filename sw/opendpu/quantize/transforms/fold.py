@@ -81,8 +81,8 @@ def _unshaped(graph: Graph, node: Node) -> Node:
 
 
 def _is_pixels(node: Node) -> bool:
-    """Return whether a result is a feature map, or one in another shape: tokens, heads."""
-    return len(node.shape) == 4 or (len(node.shape) > 2 and node.shape[0] == 1)
+    """Return whether a result is a feature map, or one in another shape: tokens, features."""
+    return len(node.shape) == 4 or (len(node.shape) > 1 and node.shape[0] == 1)
 
 
 def _as_feature_map(graph: Graph, node: Node) -> Node:
@@ -117,9 +117,9 @@ def _fold_forward(graph: Graph, node: Node) -> None:
     """Fold a depthwise convolution of one pixel into all that reads it, if that is possible."""
     factor, offset = weights_of(graph, node).astype(np.float64).ravel(), bias_of(graph, node)
     size = np.abs(factor)
-    if node.name in graph.outputs or not 0 < size.max() <= _SPREAD * size.min():
+    if not 0 < size.max() <= _SPREAD * size.min():
         return
-    readers = graph.consumers(node.name)
+    readers = _readers(graph, node)
     if not readers or not all(_takes(graph, one, node, offset) for one in readers):
         return
     for layer in readers:
@@ -128,6 +128,21 @@ def _fold_forward(graph: Graph, node: Node) -> None:
         set_parameters(graph, layer, scaled_inputs(layer, weights, factor), bias)
     graph.replace(node.name, node.inputs["input"][0])
     del graph.nodes[node.name]
+
+
+def _readers(graph: Graph, node: Node) -> list[Node]:
+    """Return what reads a result; of one pixel, through reshapes; none if it is an output."""
+    found: list[Node] = []
+    waiting = [node]
+    features = math.prod(node.shape[:-1]) == 1
+    while waiting:
+        made = waiting.pop()
+        if made.name in graph.outputs:
+            return []
+        for reader in graph.consumers(made.name):
+            views = features and reader.kind == "reshape" and reader.shape[-1:] == node.shape[-1:]
+            (waiting if views else found).append(reader)
+    return found
 
 
 def _takes(graph: Graph, layer: Node, node: Node, offset: Array) -> bool:

@@ -10,7 +10,8 @@ import numpy as np
 from opendpu.ir import Graph, Node
 from opendpu.quantize.placement.scope import floating_ops
 
-RANK = 4
+RANK, LEAST_RANK = 4, 2
+"""Axes of a feature map, and of features without space."""
 
 
 def subtract(graph: Graph) -> bool:
@@ -32,14 +33,21 @@ def subtract(graph: Graph) -> bool:
 def _is_on_maps(graph: Graph, node: Node, floating: set[str]) -> bool:
     """Return whether the DPU makes what a difference is of, and could add it."""
     first, second = (graph[name] for name in node.inputs["input"])
-    if second.value is not None or len(node.shape) != RANK or node.shape[0] != 1:
+    if second.value is not None or len(node.shape) < LEAST_RANK or node.shape[0] != 1:
         return False
     maps = [one for one in (first, second) if one.value is None]
-    if any(one.name in floating for one in maps):
+    if any(_viewed(graph, one).name in floating for one in maps):
         return False
     return second.shape == node.shape or all(
         len(one.shape) == RANK and one.shape[-1] == node.shape[-1] for one in maps
     )
+
+
+def _viewed(graph: Graph, node: Node) -> Node:
+    """Return what a tensor is in another shape, which is float where all that reads it is."""
+    while node.kind == "reshape":
+        node = graph[node.inputs["input"][0]]
+    return node
 
 
 def _add(graph: Graph, node: Node) -> None:

@@ -52,6 +52,19 @@ def test_rows_and_columns_with_channels_first(rng):
     assert resizes(compare(parse(text, opset=18), rng)) == [[3.0, 2.0]]
 
 
+def test_a_transposition_between_follows(rng):
+    """Rows are repeated with channels in front, columns with channels last (tf2onnx)."""
+    text = """g (float[1, 5, 4, 3] x) => (float[1, 8, 9, 5] y)
+      <int64[1] three = {3}, int64[5] rows = {1, 1, 1, 2, 1}, int64[4] tall = {1, 8, 3, 5},
+       int64[5] columns = {1, 1, 1, 3, 1}, int64[4] large = {1, 8, 9, 5}>
+      { a = Unsqueeze (x, three)  b = Tile (a, rows)
+        c = Transpose <perm = [0, 2, 3, 4, 1]> (b)  d = Reshape (c, tall)
+        e = Unsqueeze (d, three)  f = Tile (e, columns)  y = Reshape (f, large) }"""
+    assert resizes(compare(parse(text, opset=18), rng)) == [[3.0, 2.0]]
+    apart = text.replace("[0, 2, 3, 4, 1]", "[0, 3, 2, 4, 1]")  # rows, then their repetitions
+    assert resizes(compare(parse(apart, opset=18), rng)) == []
+
+
 @pytest.mark.parametrize(
     ("body", "out"),
     [
