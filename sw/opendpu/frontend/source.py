@@ -36,6 +36,7 @@ from opendpu.frontend.moments import with_central_moments
 from opendpu.frontend.normalizations import normalized
 from opendpu.frontend.number_outputs import with_number_outputs
 from opendpu.frontend.opsets import opsets_of
+from opendpu.frontend.pair_operands import with_plain_operands
 from opendpu.frontend.patterns import recognized
 from opendpu.frontend.plain_norms import without_guards
 from opendpu.frontend.precision import in_single_precision, single
@@ -141,7 +142,7 @@ def read(
     own, proto, folder = read_model(model)
     proto, notes = with_number_outputs(proto)
     proto = upgraded(without_traditional_ml(proto))
-    proto = sequence_first(unfused(without_qonnx(spelled_out(proto))))
+    proto = sequence_first(unfused(with_plain_operands(without_qonnx(spelled_out(proto)))))
     if any_scale or requantize is not Requantize.NO:
         proto = expanded(proto)
         proto = with_real_ports(proto) if real_ports else proto
