@@ -17,6 +17,7 @@ from opendpu.frontend.formats import Format, format_of
 from opendpu.frontend.input_values import Values
 from opendpu.frontend.integer_ports import with_real_ports
 from opendpu.frontend.model_file import AnyModel, constants_of, read_model
+from opendpu.frontend.narrow_pairs import with_bytes
 from opendpu.frontend.pair_operands import with_plain_operands
 from opendpu.frontend.qlinear import expanded
 from opendpu.frontend.qonnx import without_qonnx
@@ -223,7 +224,8 @@ class _File:
         elif self.format is not Format.ONNX:
             return onnx.ModelProto(), {}
         _, proto, folder = read_model(model)
-        proto = with_real_ports(expanded(with_plain_operands(without_qonnx(proto))))
+        proto = with_plain_operands(with_bytes(without_qonnx(proto)))
+        proto = with_real_ports(expanded(proto))
         if not any(node.op_type in DEQUANTIZE for node in proto.graph.node):
             return proto, {}
         constants, _ = constants_of(proto.graph, folder)

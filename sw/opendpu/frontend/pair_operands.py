@@ -3,6 +3,7 @@
 
 PyTorch's older exporter writes quantized modules so: Cast of integers to the type that they have
 between the two nodes of a pair, Identity of scales, zero points made by ConstantOfShape and Cast.
+What layers share is often behind Identity, and may have been given a pair in front of it.
 """
 
 import math
@@ -37,8 +38,8 @@ def with_plain_operands(model: onnx.ModelProto) -> onnx.ModelProto:
     graph = copy.graph
     kept = [node for node in graph.node if not made.keys() & set(node.output)]
     for node in kept:
-        if node.op_type == DEQUANTIZE and node.input[0] in sources:
-            node.input[0] = sources[node.input[0]]
+        for index, name in enumerate(node.input):
+            node.input[index] = sources.get(name, name)
     kept = without_unread(
         kept, [item.name for item in graph.output], lambda node: node.op_type in MAKING
     )
@@ -75,19 +76,24 @@ class _Operands:
         return found
 
     def sources(self) -> dict[str, str]:
-        """Return which integers those that DequantizeLinear reads are, where nothing changes them.
+        """Return what tensors around DequantizeLinear are made of, where nothing changes them.
 
         Both by name; a Cast to the type of what it is given, or Identity, lies between.
         """
         found = {}
         for node in self._nodes:
-            if node.op_type == DEQUANTIZE and node.input:
-                name = node.input[0]
-                while (before := self._unchanged(name)) is not None:
-                    name = before
-                if name != node.input[0]:
-                    found[node.input[0]] = name
-        return found
+            for name in node.input[:1] if node.op_type == DEQUANTIZE else ():
+                found[name] = self._source(name)
+            for name in node.output if node.op_type == "Identity" else ():
+                made = self._producers.get(self._source(name))
+                if made is not None and made.op_type == DEQUANTIZE and name not in self._outputs:
+                    found[name] = made.output[0]
+        return {name: source for name, source in found.items() if name != source}
+
+    def _source(self, name: str) -> str:
+        while (before := self._unchanged(name)) is not None:
+            name = before
+        return name
 
     def _unchanged(self, name: str) -> str | None:
         node = self._producers.get(name)

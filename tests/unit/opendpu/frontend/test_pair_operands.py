@@ -66,6 +66,19 @@ def test_ranges_of_such_pairs_are_found(tmp_path):
     assert {4, 5} <= points  # 135 * 0.031 is below 8, 156 * 0.02 below 4
 
 
+def test_weights_that_layers_share_by_identity_keep_their_scales():
+    net = Pairs(seed=6)
+    values, scales = net.spread(3, 3, 1, 1)
+    zeros = np.zeros(3, np.int8)
+    weights = net.pair(net.constant(values), scales, zeros, axis=0)
+    x = net.pair("x", 0.031, np.uint8(120))
+    x = net.pair(net.node("Conv", x, weights), 0.04, np.int8(3))
+    shared = net.node("Identity", weights)
+    graph, off = compared(net.model(net.pair(net.node("Conv", x, shared), 0.05, np.int8(9)), SHAPE))
+    assert {node.kind for node in graph if node.value is None} == {"data-fix", "conv2d-fix"}
+    assert off.max() <= 1
+
+
 @pytest.mark.parametrize("what", ["signed", "half", "output"])
 def test_what_changes_integers_or_is_read_elsewhere_stays(what):
     net = Network(seed=2)
