@@ -34,6 +34,7 @@ from opendpu.frontend.means import with_means
 from opendpu.frontend.model_file import AnyModel, constants_of, label_of, read_model, reads
 from opendpu.frontend.moments import with_central_moments
 from opendpu.frontend.narrow_pairs import with_bytes
+from opendpu.frontend.needless_pairs import rounded_once
 from opendpu.frontend.normalizations import normalized
 from opendpu.frontend.number_outputs import with_number_outputs
 from opendpu.frontend.opsets import opsets_of
@@ -196,6 +197,7 @@ def read(
     nodes = gathered(nodes, constants, _uses(nodes, outputs), floats)
     nodes = globally_normalized(nodes, constants, _uses(nodes, outputs), floats)
     nodes = recognized(nodes, constants, _uses(nodes, outputs), analysis.alike)
+    nodes = rounded_once(nodes, constants, _uses(nodes, outputs))
     nodes = repeated_pixels.resized(nodes, constants, _uses(nodes, outputs), floats)
     nodes = resized_channels_first(nodes, constants, floats, analysis.add_floats)
     nodes = with_means(nodes, constants, _uses(nodes, outputs), floats, dialect.opset)
