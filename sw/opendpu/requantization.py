@@ -17,6 +17,8 @@ from opendpu.frontend.formats import Format, format_of
 from opendpu.frontend.input_values import Values
 from opendpu.frontend.integer_ports import with_real_ports
 from opendpu.frontend.model_file import AnyModel, constants_of, read_model
+from opendpu.frontend.narrow_pairs import with_bytes
+from opendpu.frontend.pair_operands import with_plain_operands
 from opendpu.frontend.qlinear import expanded
 from opendpu.frontend.qonnx import without_qonnx
 from opendpu.frontend.requantizing import (
@@ -26,7 +28,6 @@ from opendpu.frontend.requantizing import (
     quantized_ranges,
 )
 from opendpu.ir import NOTES, Array, FloatGraph, Node, QuantizedGraph
-from opendpu.ir.graph import has_any_scale
 from opendpu.ops import operator_of
 from opendpu.ops.quantizing import DEQUANTIZE
 from opendpu.quantize import Quantized, Report, complete, is_quantized
@@ -159,9 +160,10 @@ def load_for_inspection(
     and errors are those of :func:`load_for_quantizing`.
     """
     file = _File(path, input_shapes, input_values, libraries)
-    tflite = file.format is Format.TFLITE
-    graph = file.graph(any_scale=any_scale or tflite)
-    if any_scale or not (has_any_scale(graph) if tflite else left_quantizers(graph)):
+    if file.format is Format.TFLITE and not any_scale and file.has_other_scales():
+        return file.graph(Requantize.DATA), True
+    graph = file.graph(any_scale=any_scale)
+    if any_scale or not left_quantizers(graph):
         return graph, False
     return file.graph(Requantize.DATA), True
 
@@ -197,16 +199,18 @@ class _File:
     def has_other_scales(self) -> bool:
         """Return whether it is quantized with scales that are not the DPU's."""
         if self.format is Format.TFLITE:
-            return has_any_scale(self.graph(any_scale=True))
+            from opendpu.frontend import tflite
+
+            return tflite.has_other_scales(os.fspath(self._path))
         proto, constants = self._onnx
         return has_other_scales(proto.graph.node, constants)
 
     def input_ranges(self) -> dict[str, tuple[float, float]]:
         """Return what it says of the ranges of its inputs, and maybe of other tensors."""
         if self.format is Format.TFLITE:
-            from opendpu.frontend.tflite import input_ranges
+            from opendpu.frontend import tflite
 
-            return input_ranges(os.fspath(self._path))
+            return tflite.input_ranges(os.fspath(self._path))
         proto, constants = self._onnx
         return quantized_ranges(proto.graph.node, constants)
 
@@ -222,7 +226,8 @@ class _File:
         elif self.format is not Format.ONNX:
             return onnx.ModelProto(), {}
         _, proto, folder = read_model(model)
-        proto = with_real_ports(expanded(without_qonnx(proto)))
+        proto = with_plain_operands(with_bytes(without_qonnx(proto)))
+        proto = with_real_ports(expanded(proto))
         if not any(node.op_type in DEQUANTIZE for node in proto.graph.node):
             return proto, {}
         constants, _ = constants_of(proto.graph, folder)

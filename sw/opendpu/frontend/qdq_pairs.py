@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 
 from opendpu.frontend.model_file import constants_of_nodes
+from opendpu.frontend.narrow_pairs import in_bytes
 from opendpu.ir import Array, Quantization, Rounding
 from opendpu.ops.formats import integers_of, real_numbers
 from opendpu.ops.quantizing import DEQUANTIZE, LARGEST, NNDCT, QUANTIZE
@@ -105,6 +106,8 @@ class Pairs:
         self, node: onnx.NodeProto, source: str, bounds: tuple[int, int] | None, *, real: bool
     ) -> Pair | None:
         values = self.known.get(source)
+        if values is not None and not real:
+            values = in_bytes(values)
         scale, zero = self._numbers(node, values.dtype if values is not None and not real else None)
         if scale is None or zero is None:
             return None
@@ -138,11 +141,11 @@ class Pairs:
         if len(node.input) < 3 or not node.input[2]:
             zero = np.zeros(scale.shape, np.uint8 if stored is None else stored)
         elif node.input[2] in self.known:
-            zero = self.known[node.input[2]]
+            zero = in_bytes(self.known[node.input[2]])
         else:
             return None, None
         integer = zero.dtype.kind in "iu" and zero.size in (1, scale.size)
-        return scale, zero if integer else None  # integers of 4 bits stay what they are
+        return scale, zero if integer else None
 
 
 def _quantizes(node: onnx.NodeProto) -> bool:

@@ -34,9 +34,12 @@ from opendpu.frontend.libraries import check as check_libraries
 from opendpu.frontend.means import with_means
 from opendpu.frontend.model_file import AnyModel, constants_of, label_of, read_model, reads
 from opendpu.frontend.moments import with_central_moments
+from opendpu.frontend.narrow_pairs import with_bytes
+from opendpu.frontend.needless_pairs import rounded_once
 from opendpu.frontend.normalizations import normalized
 from opendpu.frontend.number_outputs import with_number_outputs
 from opendpu.frontend.opsets import opsets_of
+from opendpu.frontend.pair_operands import with_plain_operands
 from opendpu.frontend.patterns import recognized
 from opendpu.frontend.plain_norms import without_guards
 from opendpu.frontend.precision import in_single_precision, single
@@ -143,7 +146,8 @@ def read(
     own, proto, folder = read_model(model)
     proto, notes = with_number_outputs(proto)
     proto = upgraded(without_traditional_ml(proto))
-    proto = sequence_first(unfused(without_qonnx(spelled_out(proto))))
+    proto = with_bytes(without_qonnx(spelled_out(proto)))
+    proto = sequence_first(unfused(with_plain_operands(proto)))
     if any_scale or requantize is not Requantize.NO:
         proto = expanded(proto)
         proto = with_real_ports(proto) if real_ports else proto
@@ -195,6 +199,7 @@ def read(
     nodes = gathered(nodes, constants, _uses(nodes, outputs), floats)
     nodes = globally_normalized(nodes, constants, _uses(nodes, outputs), floats)
     nodes = recognized(nodes, constants, _uses(nodes, outputs), analysis.alike)
+    nodes = rounded_once(nodes, constants, _uses(nodes, outputs))
     nodes = repeated_pixels.resized(
         nodes, constants, _uses(nodes, outputs), floats, analysis.add_floats
     )

@@ -15,6 +15,7 @@ import numpy as np
 import onnx
 
 from opendpu.frontend.context import Array, Call, Context
+from opendpu.frontend.narrow_pairs import in_bytes
 from opendpu.frontend.ops.registry import Layout, handles
 from opendpu.frontend.refusal import Refusal
 from opendpu.frontend.source import as_float
@@ -24,7 +25,6 @@ from opendpu.ops.quantizing import BOTH, DEQUANTIZE, QUANTIZE, ROUNDINGS
 
 _ROUNDING = {2: Rounding.DPU_ROUND, 3: Rounding.STD_ROUND}
 """Methods of NNDCT's operators; every other operator rounds halves to even."""
-_NARROW = ("int2", "uint2", "int4", "uint4")
 WIDTHS = (8, 32)
 """Bits that constants can have: weights and biases."""
 
@@ -152,14 +152,6 @@ def _stored_constant(call: Call, stored: Array, scale: Array, zero: Array) -> No
         return numbers.astype(np.float64).reshape(made)
 
     context.constants[call.output] = as_float((stored - spread(zero)) * spread(scale))
-
-
-def in_bytes(array: Array) -> Array:
-    """Return integers of fewer than eight bits, which numpy does not have, as bytes."""
-    name = array.dtype.name
-    if name in _NARROW:
-        return array.astype(np.uint8 if name.startswith("u") else np.int8)
-    return array
 
 
 def _of_blocks(call: Call, stored: Array, scale: Array, zero: Array) -> Array:

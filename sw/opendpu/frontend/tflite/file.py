@@ -97,6 +97,12 @@ class Tensor:
         return np.asarray((self.value - zero) * scale, np.float32)
 
 
+_WIDE_CODE = 10
+"""Where a table of an operator's code says where its field ``builtin_code`` is."""
+_NO_FIELDS = b"\4\0\4\0\4\0\0\0"
+"""A table of a flatbuffer without fields: what says so, and behind it the table."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Dilation:
     """What operators around a convolution make of it: see :mod:`.dilation`.
@@ -141,7 +147,9 @@ class Operator:
     def options(self, kind: type[Any]) -> Any:
         """Return the options, read as ``kind`` of the schema; defaults where the file has none."""
         found = kind()
-        if self.table is not None:
+        if self.table is None:
+            found.Init(_NO_FIELDS, len(_NO_FIELDS) // 2)
+        else:
             found.Init(self.table.Bytes, self.table.Pos)
         return found
 
@@ -230,12 +238,22 @@ def _indices(
 
 
 def _kind(code: Any) -> str:
-    """Return the name of an operator; old files have its number in eight bits."""
-    number = max(code.BuiltinCode(), code.DeprecatedBuiltinCode())
+    """Return the name of an operator; old files have its number in eight bits, some only in 32."""
+    number = max(_wide_code(code), code.DeprecatedBuiltinCode())
     name = tflite.BUILTIN_OPCODE2NAME.get(number, f"operator {number}")
     if name == CUSTOM:
         return f"{CUSTOM} {(code.CustomCode() or b'').decode()!r}"
     return str(name)
+
+
+def _wide_code(code: Any) -> int:
+    """Return the number in 32 bits, which the package does not tell where eight hold it."""
+    table = code._tab
+    place = table.Offset(_WIDE_CODE)
+    if not place:
+        return 0
+    first = table.Pos + place
+    return int.from_bytes(table.Bytes[first : first + 4], "little", signed=True)
 
 
 def _buffer(buffer: Any, data: bytes) -> Array:

@@ -90,6 +90,24 @@ def input_ranges(path: str | pathlib.Path) -> dict[str, tuple[float, float]]:
     return {item.name: quantization.range_of(item) for item in inputs if item.is_quantized}
 
 
+def has_other_scales(path: str | pathlib.Path) -> bool:
+    """Return whether a file has quantized feature maps that the DPU does not compute with.
+
+    Raises
+    ------
+    ModelFormatError
+        The file is missing or damaged.
+    """
+    quantized = _quantized(stateless(str(path), read(pathlib.Path(path))))
+    return not all(quantization.is_power_of_two(tensor) for tensor in quantized)
+
+
+def _quantized(file: File) -> list[Tensor]:
+    """Return the tensors of integers that stand for real numbers and are no constants."""
+    computed = {index for op in file.operators for index in op.outputs} | set(file.inputs)
+    return [t for i, t in enumerate(file.tensors) if i in computed and t.is_quantized]
+
+
 class _Import:
     """Goes over the operators of a file."""
 
@@ -98,8 +116,7 @@ class _Import:
         any_scale: bool,
     ) -> None:  # fmt: skip
         self.label, self.file = label, file
-        computed = {index for op in file.operators for index in op.outputs} | set(file.inputs)
-        quantized = [t for i, t in enumerate(file.tensors) if i in computed and t.is_quantized]
+        quantized = _quantized(file)
         self.native = (
             any_scale
             and requantize is Requantize.NO

@@ -16,9 +16,10 @@ from onnx import helper, numpy_helper
 
 from opendpu.ir import Array, Graph, Node
 from opendpu.ops.foreign import LAYER_NORM, is_normalization, parsed
+from opendpu.quantize.transforms import variance as variances
 from opendpu.quantize.transforms.parts import Parts, pixels
 from opendpu.quantize.transforms.rewrite import MAX_TERMS
-from opendpu.quantize.transforms.variance import NEGLIGIBLE, Rows, divided, floor_for
+from opendpu.quantize.transforms.variance import ALIKE, NEGLIGIBLE, Rows, Spread, divided
 
 EPSILON = 1e-5
 """Where the operator has no attribute for it."""
@@ -34,29 +35,36 @@ def is_layer_norm(graph: Graph, node: Node) -> bool:
     )
 
 
-def floor_of(node: Node, rows: Array) -> float | None:
-    """Return the variance up to which rows of an input are brought nearer to the largest one.
+def spread_of(node: Node, rows: Array) -> Spread | None:
+    """Return how far apart the variances of rows of an input are, nothing where that is too far."""
+    epsilon, has_mean = _parameters(node)[0], _has_mean(node)
 
-    See :func:`opendpu.quantize.transforms.variance.floor_for`.
-    """
-    squares = np.square(rows - (rows.mean(axis=-1, keepdims=True) if _has_mean(node) else 0))
-    epsilon = _parameters(node)[0]
-    return floor_for(squares.mean(axis=-1, dtype=np.float64) + epsilon, epsilon / NEGLIGIBLE)
+    def variance(rows: Array) -> Array:
+        squares = np.square(rows - (rows.mean(axis=-1, keepdims=True) if has_mean else 0))
+        return np.asarray(squares.mean(axis=-1, dtype=np.float64) + epsilon)
+
+    return variances.spread_of(rows, variance, epsilon / NEGLIGIBLE)
 
 
-def layer_norm(parts: Parts, floor: float = 0.0) -> None:
-    """Add the parts of a normalization, ``floor`` as :func:`floor_of` has it."""
+def layer_norm(parts: Parts, spread: Spread = ALIKE) -> None:
+    """Add the parts of a normalization, ``spread`` as :func:`spread_of` has it."""
     epsilon, scale, bias = _parameters(parts.node)
     *front, rows, count = parts.node.shape
     shape = (1, *pixels(front, rows), count)
     x = parts.reshaped("rows", parts.node.inputs["input"][0], shape)
     centred = _centred(parts, x) if _has_mean(parts.node) else x
-    if floor:
+    if spread.floor:
         nodes = [helper.make_node("Max", ["x", "floor"], ["variance"])]
-        centred = divided(parts, "nearer", centred, nodes, {"floor": floor}, Rows())
-        epsilon /= floor
-    nodes = [helper.make_node("Add", ["x", "epsilon"], ["variance"])]
-    normalized = divided(parts, "normalized", centred, nodes, {"epsilon": epsilon}, Rows())
+        centred = divided(parts, "nearer", centred, nodes, {"floor": spread.floor}, Rows())
+        epsilon /= spread.floor
+    nodes, numbers = [helper.make_node("Add", ["x", "epsilon"], ["variance"])], {"epsilon": epsilon}
+    if spread.least:
+        nodes = [
+            helper.make_node("Add", ["x", "epsilon"], ["sum"]),
+            helper.make_node("Max", ["sum", "least"], ["variance"]),
+        ]
+        numbers["least"] = spread.lower(epsilon)
+    normalized = divided(parts, "normalized", centred, nodes, numbers, Rows())
     scaled = parts.add("scaled", "scale", shape, [normalized], {"axis": 3})
     parts.graph[scaled].inputs |= {
         "scale": [parts.constant("scale", np.broadcast_to(scale, (count,)))],

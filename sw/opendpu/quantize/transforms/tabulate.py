@@ -25,7 +25,8 @@ from opendpu.quantize.transforms.group_norm import (
 )
 from opendpu.quantize.transforms.head import REASON as HEAD
 from opendpu.quantize.transforms.head import of_head
-from opendpu.quantize.transforms.layer_norm import floor_of, is_layer_norm, layer_norm
+from opendpu.quantize.transforms.layer_norm import is_layer_norm, layer_norm
+from opendpu.quantize.transforms.layer_norm import spread_of as spread_of_rows
 from opendpu.quantize.transforms.mask import HIDES, MOVES, mask_of, masked
 from opendpu.quantize.transforms.parts import Parts
 from opendpu.quantize.transforms.quotient import divisor_of, divisors_of, is_quotient, quotient
@@ -41,8 +42,8 @@ from opendpu.quantize.transforms.rewrite import rewrite
 from opendpu.quantize.transforms.scores import COARSE, largest_of, makers_of
 from opendpu.quantize.transforms.scores import FLOAT as SCORES
 from opendpu.quantize.transforms.softmax import is_softmax, scores_of, softmax
-from opendpu.quantize.transforms.unit_vectors import floor_of as floor_of_lengths
 from opendpu.quantize.transforms.unit_vectors import is_unit_vectors, unit_vectors
+from opendpu.quantize.transforms.unit_vectors import spread_of as spread_of_lengths
 from opendpu.quantize.transforms.variance import NEARER, SPREAD
 
 KINDS: Mapping[Callable[[Graph, Node], bool], Callable[[Parts], None]] = {
@@ -93,8 +94,8 @@ class Judge:
 
 
 JUDGES: Mapping[Callable[..., None], Judge] = {
-    layer_norm: Judge("rows", "floor", lambda graph, node, seen: floor_of(node, seen)),
-    unit_vectors: Judge("rows", "floor", lambda graph, node, seen: floor_of_lengths(node, seen)),
+    layer_norm: Judge("rows", "spread", lambda graph, node, seen: spread_of_rows(node, seen)),
+    unit_vectors: Judge("rows", "spread", lambda graph, node, seen: spread_of_lengths(node, seen)),
     group_norm: Judge(
         "groups of channels", "spread", lambda graph, node, seen: spread_of(node, seen),
         variances_of,

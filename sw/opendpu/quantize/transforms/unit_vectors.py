@@ -5,12 +5,15 @@
 Rows whose lengths are far apart are brought nearer to each other first (:mod:`.layer_norm`).
 """
 
+import dataclasses
+
 import numpy as np
 from onnx import helper
 
 from opendpu.ir import Array, Graph, Node
+from opendpu.quantize.transforms import variance as variances
 from opendpu.quantize.transforms.parts import Parts, pixels
-from opendpu.quantize.transforms.variance import Rows, divided, floor_for
+from opendpu.quantize.transforms.variance import ALIKE, Rows, Spread, divided
 
 
 def is_unit_vectors(graph: Graph, node: Node) -> bool:
@@ -25,33 +28,36 @@ def is_unit_vectors(graph: Graph, node: Node) -> bool:
     )
 
 
-def floor_of(node: Node, rows: Array) -> float | None:
-    """Return the mean square up to which rows are brought nearer to the largest one.
-
-    See :func:`opendpu.quantize.transforms.variance.floor_for`.
-    """
+def spread_of(node: Node, rows: Array) -> Spread | None:
+    """Return how far apart the mean squares of rows are, nothing where that is too far."""
     epsilon = _epsilon(node)
     axis = int(node.attrs["axis"][0]) % len(node.shape) - len(node.shape)
-    means = np.square(rows, dtype=np.float64).mean(axis=axis)
-    floor = floor_for(np.maximum(means, epsilon), 0.0)
-    return max(floor, epsilon) if floor else floor
+
+    def mean(rows: Array) -> Array:
+        squares = np.square(rows, dtype=np.float64).mean(axis=-1)
+        return np.asarray(np.maximum(squares, epsilon))
+
+    found = variances.spread_of(np.moveaxis(rows, axis, -1), mean, 0.0)
+    if found is None or not found.floor:
+        return found
+    return dataclasses.replace(found, floor=max(found.floor, epsilon))
 
 
-def unit_vectors(parts: Parts, floor: float = 0.0) -> None:
-    """Add the parts, ``floor`` as :func:`floor_of` has it."""
+def unit_vectors(parts: Parts, spread: Spread = ALIKE) -> None:
+    """Add the parts, ``spread`` as :func:`spread_of` has it."""
     epsilon = _epsilon(parts.node)
     source, order = parts.rows(int(parts.node.attrs["axis"][0]))
     *front, rows, count = (parts.node.shape[n] for n in order)
     x = parts.reshaped("rows", source, (1, *pixels(front, rows), count))
-    if floor:
+    if spread.floor:
         nodes = [helper.make_node("Max", ["x", "floor"], ["variance"])]
-        x = divided(parts, "nearer", x, nodes, {"floor": floor}, Rows())
-        epsilon /= floor
+        x = divided(parts, "nearer", x, nodes, {"floor": spread.floor}, Rows())
+        epsilon /= spread.floor
     nodes = [
         helper.make_node("Max", ["x", "epsilon"], ["mean"]),
         helper.make_node("Mul", ["mean", "count"], ["variance"]),
     ]
-    numbers = {"epsilon": epsilon, "count": float(count)}
+    numbers = {"epsilon": spread.lower(epsilon), "count": float(count)}
     parts.end_rows(divided(parts, "normalized", x, nodes, numbers, Rows()), order)
 
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What normalizations have in common: division by the root of a mean of squares."""
 
+import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 import numpy as np
@@ -42,6 +43,50 @@ class Rows(Means):
     def repeated(self, parts: Parts, name: str, source: str, factor: float, channels: int) -> str:
         """Add ``factor`` times what belongs to a row for each of its elements."""
         return parts.repeated(name, source, factor, channels)
+
+
+@dataclasses.dataclass(frozen=True)
+class Spread:
+    """How far apart the variances of rows are.
+
+    Parameters
+    ----------
+    floor
+        Up to which rows are brought nearer to the largest one; zero where bytes hold all variances.
+    least
+        The least one of those that count; zero where all do.
+    """
+
+    floor: float = 0.0
+    least: float = 0.0
+
+    def lower(self, factor: float) -> float:
+        """Return the least variance behind the first factor, relative to the floor, or ``factor``.
+
+        That is what a row of zeros may be divided by, and what it may have for a variance.
+        """
+        least = min(self.least / self.floor, 1.0) if self.floor else self.least
+        return max(factor, least)
+
+
+ALIKE = Spread()
+"""Of rows whose variances are near each other."""
+
+
+def spread_of(rows: Array, variance: Callable[[Array], Array], negligible: float) -> Spread | None:
+    """Return what samples say of rows, elements last, whose ``variance`` is given by a function.
+
+    Rows of zeros, which windows and sequences are filled up with, stay zero at any factor: they do
+    not count. Nothing where the others differ so much that bytes do not hold them, as of
+    :func:`floor_for`.
+    """
+    rows = rows.reshape(-1, rows.shape[-1])
+    some = rows[rows.any(axis=-1)]
+    counting = variance(some if len(some) else rows)
+    floor = floor_for(counting, negligible)
+    if floor is None:
+        return None
+    return Spread(floor, float(counting.min()) if 0 < len(some) < len(rows) else 0.0)
 
 
 def floor_for(variance: Array, negligible: float) -> float | None:

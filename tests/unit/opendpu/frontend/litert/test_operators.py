@@ -234,6 +234,19 @@ def test_shapes_that_a_file_computes(tmp_path, rng):
     agree(load_tflite(path), path, {"x": rng.standard_normal(X).astype(np.float32)})
 
 
+def test_operators_without_options_and_with_their_wide_number_alone(tmp_path, rng):
+    net = Network()
+    x = net.data("x", (1, 4))
+    half = net.op("MUL", [x, net.const("half", np.full(4, 0.5, np.float32))], ["m"], shape=(1, 4))
+    net.op("ADD", [half, x], ["y"], shape=(1, 4))
+    for code in net.codes:
+        code.deprecatedBuiltinCode = 0
+    path = net.write(tmp_path / "bare.tflite", ["y"])
+    kinds = [node.kind for node in load_tflite(path) if node.value is None]
+    assert kinds == ["data", "scale", "add"]
+    agree(load_tflite(path), path, {"x": rng.normal(0, 1, (1, 4)).astype(np.float32)})
+
+
 def test_one_hot(tmp_path, rng):
     net = Network()
     best = net.op("ARG_MAX", [net.data("x", (2, 5)), net.const("axis", ints(1))], ["best"],

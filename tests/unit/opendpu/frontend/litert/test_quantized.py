@@ -13,7 +13,7 @@ from opendpu.frontend.requantizing import Requantize
 from opendpu.frontend.tflite import input_ranges, load_tflite
 from opendpu.ops.session import Session
 from opendpu.quantize import is_quantized
-from opendpu.requantization import load_for_quantizing
+from opendpu.requantization import load_for_inspection, load_for_quantizing
 from opendpu_arch.errors import UnsupportedError
 
 SAME = 0
@@ -125,6 +125,10 @@ def test_activations_of_16_bits_are_refused_where_scales_stay(tmp_path):
         "gives them 8 bits, a float model loses less"
     )
     assert is_quantized(load_tflite(path, requantize=Requantize.RANGES))
+    found = load_for_quantizing(path, requantize=True, has_samples=False)
+    assert {n.quantization.fix_point for n in found.graph if n.kind == "fix"} == {-2, 6}
+    _, changed = load_for_inspection(path)
+    assert changed
 
 
 def test_samples_for_a_file_that_keeps_its_scales_are_refused(even, tmp_path):

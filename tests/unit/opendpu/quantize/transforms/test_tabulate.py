@@ -319,6 +319,20 @@ def test_rows_of_different_variance_are_brought_nearer_first(least: float) -> No
     assert found is not None and found > {0.3: 29, 0.1: 23}[least]
 
 
+@pytest.mark.parametrize("least", [0.7, 0.1])
+def test_rows_of_zeros_do_not_count(least: float) -> None:
+    """They become the bias, however far from the other rows they are."""
+    samples = np.concatenate([logits(96, seed, least=least) for seed in range(8)])
+    samples[:, :, ::3] = 0
+    graph = rows_of(96, "onnx", **normalization(96))
+    wanted = computed(graph, samples[:1])
+    made = quantize_with_report(graph, {"x": samples}, TABLES)
+    assert made.report is not None
+    assert made.report.tabulated["op"] > {0.7: 29, 0.1: 23}[least]
+    error = (computed(made.graph, samples[:1]) - wanted)[:, :, ::3]
+    assert np.abs(error).max() < 0.05
+
+
 def test_the_report_names_them() -> None:
     found = quantize_with_report(rows_of(16), {"x": logits(16)}, TABLES).report
     assert found is not None

@@ -72,6 +72,19 @@ def test_it_loses_little(rng, least: float, decibels: int) -> None:
     assert 10 * np.log10(np.square(wanted).sum() / np.square(wanted - found).sum()) > decibels
 
 
+@pytest.mark.parametrize("least", [0.4, 0.1])
+def test_rows_of_zeros_stay_zero_and_do_not_count(rng, least: float) -> None:
+    """Windows are padded so (Swin V2)."""
+    graph, values = network(), rows(rng, least)
+    values[:, ::3] = 0
+    wanted = computed(graph, values)
+    quantized = quantize(graph, {"x": values}, TABLES)
+    assert "l2_normalize" not in {node.kind for node in quantized}
+    found = computed(quantized, values)
+    assert not found[:, ::3].any()
+    assert 10 * np.log10(np.square(wanted).sum() / np.square(wanted - found).sum()) > 21
+
+
 @pytest.mark.parametrize("least", [0.5, 0.2, 0.1])
 def test_short_vectors_stay_short(rng, least: float) -> None:
     """What is below epsilon is divided by its root, as the operator says."""
