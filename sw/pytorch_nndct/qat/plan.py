@@ -23,6 +23,9 @@ from pytorch_nndct import messages
 FUNCTIONAL = "pytorch_nndct.nn.modules.functional."
 """Where our modules for operators are."""
 
+LEAKY = "LeakyReLU"
+"""PyTorch's name of a module whose slope the DPU rounds."""
+
 GATE, HARD_SWISH = "hard-sigmoid", "Hardswish"
 """What a hard-swish is multiplied with, and PyTorch's name of its module."""
 
@@ -46,6 +49,8 @@ class Plan:
     gates
         Group by path of a Hardswish: of the hard-sigmoid that its input is multiplied with, which
         the DPU rounds too.
+    slopes
+        By path of a LeakyReLU, its slope on the DPU.
     same
         Groups that have the scale of another one, because a module is called several times.
     reference, groups, specs
@@ -56,6 +61,7 @@ class Plan:
     nodes: Mapping[str, str]
     results: Mapping[str, str]
     gates: Mapping[str, str]
+    slopes: Mapping[str, float]
     same: Mapping[str, str]
     reference: FloatGraph
     groups: ScaleGroups
@@ -160,7 +166,13 @@ def plan_of(
     _check_placed(traced, groups, placed | set(results.values()))
     paths = {traced.places[name].path: name for name in layers}
     norms = {path: _norm_behind(traced, name) for path, name in paths.items()}
-    return Plan(norms, paths, results, gates, same, reference, groups, specs)
+    slopes = {
+        traced.places[node.name].path: float(node.attrs["alpha"])
+        for node in reference
+        if node.kind == "leaky-relu" and node.name not in placement.floating
+        and node.name in traced.places and traced.places[node.name].builtin == LEAKY
+    }  # fmt: skip
+    return Plan(norms, paths, results, gates, slopes, same, reference, groups, specs)
 
 
 def _gates(traced: Traced, reference: Graph, groups: ScaleGroups) -> Iterator[tuple[str, str]]:
