@@ -385,6 +385,18 @@ def test_what_cannot_be_trained(capsys):
     assert "[QUANTIZER_TORCH_DEPRECATED_ARGUMENT]: " in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    "module",
+    [nn.PReLU(3), nn.Upsample(scale_factor=2, mode="bilinear", align_corners=True),
+     nn.Hardtanh(), nn.AdaptiveAvgPool2d(4)],
+)  # fmt: skip
+def test_modules_of_several_steps_are_named(module):
+    name = type(module).__name__
+    layers = [QuantStub(), nn.Conv2d(3, 3, 1), nn.ReLU(), module, nn.Conv2d(3, 3, 1), DeQuantStub()]
+    with error("NOT_A_MODULE", rf"module '3' \({name}\) is several steps on the DPU"):
+        QatProcessor(nn.Sequential(*layers), X).trainable_model()
+
+
 def test_what_cannot_be_deployed(capsys):
     module = Body(lambda self, x, y: self.add(x, y))
     processor = QatProcessor(module, X)
