@@ -13,29 +13,28 @@ from opendpu.calibration.source import check_calibration
 from opendpu.deploy_check import Checked, deploy_check
 from opendpu.evaluation import LayerSensitivity, page
 from opendpu.evaluation import sensitivity as measure_sensitivity
-from opendpu.export import to_onnx
-from opendpu.export.files import write_onnx
-from opendpu.export.forms import form_of
 from opendpu.export.golden import BATCH, WEIGHTS, dump_activations, dump_weights, make_folder
-from opendpu.export.open_batch import keeps_open_batch, name_batch
 from opendpu.export.reference import IntegerReference
 from opendpu.frontend.binding import Sizes
 from opendpu.frontend.input_values import Values, check_no_values
 from opendpu.frontend.libraries import check as check_libraries
-from opendpu.ir import FloatGraph, QuantizedGraph, from_xir, to_xir
+from opendpu.ir import FloatGraph, QuantizedGraph, from_xir
 from opendpu.quantize import Quantized, Report, quantize_with_report
 from opendpu.quantize.config import QuantizeConfig
 from opendpu.quantize.progress import silent
 from opendpu.quantize.samples import Calibration, Samples, calibration_samples
+from opendpu.quantized_file import (
+    check_integers,
+    check_output,
+    open_in_source,
+    write_quantized,
+)
 from opendpu.requantization import load_for_quantizing, warn_needless
 from opendpu.runtime.program import dpu_subgraphs
 from opendpu_arch import outputs
-from opendpu_arch.errors import GraphError, OutputError, TensorError, UnsupportedError
+from opendpu_arch.errors import GraphError, TensorError, UnsupportedError
 from opendpu_arch.target import Target
 from xir import Graph
-
-SUFFIXES = (".xmodel", ".onnx")
-"""What a quantized model may be written as."""
 
 Path = str | os.PathLike[str]
 
@@ -80,6 +79,7 @@ def quantize_onnx(
     sensitivity: bool = False,
     check: Target | None = None,
     dump: Path | None = None,
+    progress: Path | None = None,
     show: Callable[[str], None] = silent,
 ) -> QuantizedModel:
     """Quantize a model of any framework, so that it compiles for any target without data.
@@ -117,6 +117,8 @@ def quantize_onnx(
         sample.
     dump
         A folder for golden results (:mod:`opendpu.export.golden`) of the first sample.
+    progress
+        A file for what is finished: an interrupted run of the same goes on with it. It stays.
     show
         Told what is going on.
 
@@ -142,7 +144,7 @@ def quantize_onnx(
             f"no DPU runs this, so that none can be checked (--deploy-check): "
             f"{'; '.join(config.deployable())}"
         )
-    outputs.check_all((output, report), inputs=[path])
+    outputs.check_all((output, report, progress), inputs=[path])
     if dump is not None:
         check_integers(config)
         outputs.check_folder(dump)
@@ -163,6 +165,10 @@ def quantize_onnx(
                 f"{os.fspath(path)} is quantized already: settings of the quantizer "
                 "(--method, --config, --target, …) would change nothing"
             )
+        if progress is not None:
+            raise UnsupportedError(
+                f"{os.fspath(path)} is quantized already: there are no steps to keep (--progress)"
+            )
         if report is not None or sensitivity or check is not None or dump is not None:
             raise UnsupportedError(
                 f"{os.fspath(path)} is quantized already: there is neither a float model nor a "
@@ -179,11 +185,13 @@ def quantize_onnx(
         if isinstance(data, str | os.PathLike):
             data = read_calibration(data, graph, preprocessing, limit=limit)
         samples = calibration_samples(graph, data)
-        found = _quantized(graph, samples, config, sensitivity=sensitivity, show=show)
+        found = _quantized(
+            graph, samples, config, sensitivity=sensitivity, journal=progress, show=show
+        )
     show("writing")
     write_quantized(
         found.graph, output, form=form, exact=exact,
-        open_in=_open_in(path, output, found.graph, input_shapes),
+        open_in=open_in_source(path, output, found.graph, input_shapes),
     )  # fmt: skip
     if report is not None and found.report is not None:
         outputs.write(report, page(found.graph.name, found.report, found.sensitivities))
@@ -213,9 +221,10 @@ def _quantized(
     config: QuantizeConfig,
     *,
     sensitivity: bool,
+    journal: Path | None,
     show: Callable[[str], None],
 ) -> QuantizedModel:
-    made = quantize_with_report(graph, samples, config, show=show)
+    made = quantize_with_report(graph, samples, config, show=show, journal=journal)
     found = None
     if sensitivity and made.reference is not None:
         found = measure_sensitivity(made.graph, made.reference, samples, show=show)
@@ -277,71 +286,3 @@ def _read(
         path, input_shapes, onnx_libraries, input_values=input_values, requantize=requantize,
         has_samples=has_samples, any_scale=any_scale, warn=warn,
     )  # fmt: skip
-
-
-def check_output(
-    path: Path, config: QuantizeConfig, *, inputs: Sequence[Path] = (), form: str = "native"
-) -> None:
-    """Check, before long work, that a quantized model can be written.
-
-    Raises
-    ------
-    OutputError
-        The file cannot be written, or its name does not say what it is to be.
-    UnsupportedError
-        XIR cannot hold what the configuration makes, or there is no such form.
-    """
-    suffix = pathlib.Path(path).suffix
-    if suffix not in SUFFIXES:
-        raise OutputError(
-            f"{os.fspath(path)} ends in {suffix!r}, but a quantized model is "
-            f"{' or '.join(SUFFIXES)}"
-        )
-    form_of(form)
-    outputs.check(path, inputs=inputs)
-    reasons = config.deployable()
-    if suffix == ".xmodel" and reasons:
-        raise UnsupportedError(
-            f"{os.fspath(path)} is for a DPU, which cannot run this: {'; '.join(reasons)}; write "
-            ".onnx to evaluate it"
-        )
-
-
-def check_integers(config: QuantizeConfig) -> None:
-    """Raise UnsupportedError if golden results, which are integers, cannot be made."""
-    for role, spec in config.specs():
-        if spec.number_format not in ("int", "float32"):
-            raise UnsupportedError(
-                f"golden results (--dump) are integers, but {role} is {spec.number_format}"
-            )
-
-
-def _open_in(
-    path: Path, output: Path, graph: QuantizedGraph, sizes: Sizes | None
-) -> onnx.ModelProto | None:
-    """Return the ONNX model in a file, without its weights, if its batch stays open in another."""
-    if any(pathlib.Path(file).suffix != ".onnx" for file in (path, output)):
-        return None
-    source = onnx.load(path, load_external_data=False)
-    return source if keeps_open_batch(source, graph, sizes) else None
-
-
-def write_quantized(
-    graph: QuantizedGraph,
-    path: Path,
-    *,
-    form: str = "native",
-    exact: bool = True,
-    open_in: onnx.ModelProto | None = None,
-) -> None:
-    """Write a quantized graph as ``.xmodel`` or ``.onnx``, complete or not at all.
-
-    An ``.onnx`` file takes any number of samples if the model ``open_in`` does.
-    """
-    if pathlib.Path(path).suffix == ".xmodel":
-        to_xir(graph).serialize(path)
-        return
-    made = to_onnx(graph, form, exact=exact, dynamic_batch=open_in is not None)
-    if open_in is not None:
-        name_batch(made, open_in)
-    write_onnx(made, path)

@@ -12,7 +12,7 @@ from opendpu.cli.app import JsonFlag, app, errors_in_one_line
 from opendpu.cli.progress import progress
 from opendpu.quantize import quantize_with_report
 from opendpu.quantize.config import QuantizeConfig
-from opendpu.quantize_model import check_output, write_quantized
+from opendpu.quantized_file import check_output, write_quantized
 from opendpu_arch import outputs
 
 if TYPE_CHECKING:

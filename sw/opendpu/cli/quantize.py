@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """``opendpu quantize``."""
 
+import contextlib
 import dataclasses
 import json
 import pathlib
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 import typer
@@ -45,6 +47,7 @@ from opendpu.cli.quantizer_options import (
     Finetune,
     FinetuneIterations,
     JoinOutputs,
+    Kept,
     LayerSettings,
     LimitsOf,
     Method,
@@ -59,8 +62,12 @@ from opendpu.cli.quantizer_options import (
 )
 from opendpu.frontend.formats import signed
 from opendpu.quantize.config import FinetuneConfig, QuantizeConfig
+from opendpu.quantize.journal import summary as summary_of
 from opendpu.quantize.settings import override, with_settings
 from opendpu_arch import outputs
+
+INTERRUPTED = 130
+"""Exit code of what Ctrl-C has ended, as shells have it."""
 
 
 @app.command()
@@ -94,6 +101,7 @@ def quantize(
     seed: Seed = None,
     finetune: Finetune = None,
     finetune_iterations: FinetuneIterations = None,
+    kept: Kept = None,
     target: LimitsOf = None,
     form: OnnxForm = "native",
     exact: OnnxExact = True,
@@ -126,21 +134,37 @@ def quantize(
         mean=mean, scale=scale, resize=resize, crop=crop, layout=layout, channels=channels
     )
     given = (file, *(path for path in (calibration, config_file) if path is not None))
-    outputs.check_all((output, report), inputs=given)
+    outputs.check_all((output, report, kept), inputs=given)
     values = input_values(input_value)
     file = signed(file, signature)
-    with progress(f"quantizing {file.name}") as show:
+    with progress(f"quantizing {file.name}") as show, _resumable(kept):
         found = api.quantize_onnx(
             file, calibration=calibration, output=output, config=config,
             preprocessing=preprocessing, limit=samples, form=form, exact=exact, report=report,
             sensitivity=sensitivity, dump=dump,
-            check=None if check is None else api.find_target(check),
+            check=None if check is None else api.find_target(check), progress=kept,
             onnx_libraries=onnx_library or (), requantize=requantize, show=show,
             input_shapes=input_shapes(input_shape),
             input_values=values,
         )  # fmt: skip
     text = json.dumps(as_json(found)) if json_wanted else summary(found)
     typer.echo(text, err=outputs.is_standard_output(output))
+
+
+@contextlib.contextmanager
+def _resumable(kept: pathlib.Path | None) -> Iterator[None]:
+    """Say, when it is interrupted, what is kept and how to go on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if kept is None:
+            raise
+        has = summary_of(kept)
+        text = f"{kept} has: {has}; the same command goes on from there" if has else (
+            "no step is finished yet"
+        )  # fmt: skip
+        typer.echo(f"interrupted: {text}", err=True)
+        raise typer.Exit(INTERRUPTED) from None
 
 
 def _spec_settings(

@@ -144,6 +144,15 @@ Sensitivity = Annotated[
         help="Measure what leaving single layers in float would bring.",
     ),
 ]
+Kept = Annotated[
+    pathlib.Path | None,
+    typer.Option(
+        "--progress",
+        metavar="FILE",
+        rich_help_panel=QUANTIZER,
+        help="Keep what is finished; the same command goes on from there when it is interrupted.",
+    ),
+]
 DeployCheck = Annotated[
     str | None,
     typer.Option(

@@ -11,6 +11,7 @@ from opendpu.quantize.corrections.judge import Judge, is_gain
 from opendpu.quantize.corrections.trials import fitted_count
 from opendpu.quantize.finetune import correct_weights
 from opendpu.quantize.finetune.examples import held_out
+from opendpu.quantize.journal import NOTHING, Journal
 from opendpu.quantize.observers.observed import Observed
 from opendpu.quantize.placement.insert import insert
 from opendpu.quantize.progress import Progress
@@ -23,6 +24,8 @@ corrected in two ways."""
 
 CERTAIN = 1.0
 """Standard errors that the mean gain of a held-out sample has to have for refined scales."""
+
+NOT_KEPT = "refined scales were not kept: samples held out come no nearer with them"
 
 FEWEST = 16
 """Samples that are needed to tell which of two ways is better."""
@@ -42,6 +45,8 @@ class Correction:
         What calibration has seen.
     progress, show
         Told what is going on.
+    journal
+        Has what an earlier run has done.
     """
 
     graph: FloatGraph
@@ -50,13 +55,21 @@ class Correction:
     observed: Observed
     progress: Progress
     show: Callable[[str], None]
+    journal: Journal = NOTHING
 
-    def biases(self, scales: Mapping[str, Quantization]) -> QuantizedGraph:
+    def biases(
+        self, scales: Mapping[str, Quantization], journal: Journal | None = None
+    ) -> QuantizedGraph:
         """Return the graph with some scales, and its biases corrected where that is asked for."""
         made = insert(self.graph, scales)
         if self.config.bias_correction:
             count = min(self.samples.count, sample_count(self.graph))
-            correct_biases(made, self.observed.means, self.samples, count, self.progress)
+            (journal or self.journal).changing(
+                "correcting biases", made,
+                lambda _note: correct_biases(
+                    made, self.observed.means, self.samples, count, self.progress
+                ),
+            )  # fmt: skip
         return made
 
     def best(
@@ -69,27 +82,41 @@ class Correction:
         judge, on samples that nothing is fitted to, where this is no more than a little work.
         """
         if len(ways) < 2 or self.samples.count < FEWEST or self._work() > WORK:
-            return self._whole(ways[0], note)
+            return self._whole(ways[0], note, self.journal)
+        journals = [self.journal.part(name) for name in ("refined scales", "chosen scales")]
+        known = self.journal.known("judging refined scales")
+        if known is not None:
+            best = int(known["best"])
+            if best:
+                note(NOT_KEPT)
+            return self._whole(ways[best], note, journals[best])
         notes: list[list[str]] = [[] for _ in ways]
-        made = [self._whole(way, found.append) for way, found in zip(ways, notes, strict=True)]
+        made = [
+            self._whole(way, found.append, journal)
+            for way, found, journal in zip(ways, notes, journals, strict=True)
+        ]
         chosen = held_out(fitted_count(self.samples))
         judge = Judge(self.graph, self.samples.chosen(chosen))
         refined, plain = (judge.errors(one) for one in made)
         best = 0 if is_gain(refined, plain, CERTAIN) else 1
+        self.journal.keep("judging refined scales", best=best)
         if best:
-            note("refined scales were not kept: samples held out come no nearer with them")
+            note(NOT_KEPT)
         for text in notes[best]:
             note(text)
         return made[best]
 
     def _whole(
-        self, scales: Mapping[str, Quantization], note: Callable[[str], None]
+        self, scales: Mapping[str, Quantization], note: Callable[[str], None], journal: Journal
     ) -> QuantizedGraph:
-        made = self.biases(scales)
+        made = self.biases(scales, journal)
         if self.config.weight_correction:
-            correct_weights(
-                made, self.graph, self.samples, batch=self.config.batch, seed=self.config.seed,
-                show=self.show, note=note,
+            journal.changing(
+                "correcting weights", made,
+                lambda tell: correct_weights(
+                    made, self.graph, self.samples, batch=self.config.batch,
+                    seed=self.config.seed, show=self.show, note=tell, journal=journal,
+                ), note,
             )  # fmt: skip
         return made
 

@@ -18,6 +18,7 @@ from opendpu.quantize.corrections.trials import kept_ends
 from opendpu.quantize.equalization import equalize_channels
 from opendpu.quantize.finetune import finetune
 from opendpu.quantize.fitted import fitted_samples
+from opendpu.quantize.journal import NOTHING, Journal, Path, opened
 from opendpu.quantize.measure import measure
 from opendpu.quantize.placement.groups import Demands
 from opendpu.quantize.placement.logarithms import wide_arguments
@@ -97,6 +98,7 @@ def quantize_with_report(
     config: QuantizeConfig | None = None,
     *,
     show: Callable[[str], None] = silent,
+    journal: Path | None = None,
     **options: Any,
 ) -> Quantized:
     """Quantize a float graph, and say what was done, what it cost and what to try.
@@ -114,6 +116,9 @@ def quantize_with_report(
         What to do; the default is what the DPU runs.
     show
         Told what is going on.
+    journal
+        A file for what is finished (:mod:`opendpu.quantize.journal`): a run of the same that was
+        interrupted goes on with it.
     options
         Fields of the configuration that differ from ``config``; ``method`` is that of inputs,
         weights and activations.
@@ -128,8 +133,15 @@ def quantize_with_report(
         already.
     GraphError
         Ranges so far apart that the DPU's shifts cannot bridge them.
+    ModelFormatError
+        The journal is damaged, or of another model, other data or options.
     """
-    return _quantized(graph, calib, config, show=show, measured=True, **options)
+    if journal is None:
+        return _quantized(graph, calib, config, show=show, measured=True, **options)
+    whole = _configured(config or QuantizeConfig(), options)
+    samples = calibration_samples(graph, calib)
+    with opened(journal, graph, samples, whole) as kept:
+        return _quantized(graph, samples, whole, show=show, measured=True, journal=kept)
 
 
 def _quantized(
@@ -139,6 +151,7 @@ def _quantized(
     *,
     show: Callable[[str], None],
     measured: bool = False,
+    journal: Journal = NOTHING,
     **options: Any,
 ) -> Quantized:
     """Quantize; what it cost is in the report only if that is ``measured``, which takes a while."""
@@ -173,7 +186,7 @@ def _quantized(
         batch=config.batch, progress=progress, ends=kept_ends(graph, groups, count) if refines
         else (),
     )  # fmt: skip
-    correction = Correction(graph, samples, config, observed, progress, show)
+    correction = Correction(graph, samples, config, observed, progress, show, journal)
     if report.obstacles:
         _note_not_deployable(config, report)
         result = correction.biases(free_scales(graph, groups, specs, observed))
@@ -181,16 +194,17 @@ def _quantized(
         _note_narrow(config, report)
         refined = functools.partial(
             refine, graph, groups, samples, specs, observed, layers=layers, progress=progress,
-            note=report.note,
         )  # fmt: skip
+        refined = functools.partial(journal.fix_points, "refining", refined, report.note)
         ways = candidates(graph, groups, specs, observed, refined if config.refinement else None)
         result = correction.best(ways, report.note)
         if config.finetune is not None:
             report.finetuned = True
-            finetune(
-                result, graph, samples, config.finetune, seed=config.seed, show=show,
-                note=report.note,
+            training = functools.partial(
+                finetune, result, graph, samples, config.finetune, seed=config.seed, show=show,
+                journal=journal,
             )  # fmt: skip
+            journal.changing("finetuning", result, lambda tell: training(note=tell), report.note)
     if not measured:
         return Quantized(result, report, graph)
     progress.say("measuring what quantization costs")

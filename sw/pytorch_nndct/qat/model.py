@@ -10,6 +10,7 @@ import torch
 from opendpu.ir import QuantizedGraph
 from opendpu.quantize.placement.insert import fix_name
 from pytorch_nndct import messages
+from pytorch_nndct.qat.evaluation import Evaluation, with_gradients
 from pytorch_nndct.qat.folded import folded
 from pytorch_nndct.qat.layers import Layer, QuantizedLayer
 from pytorch_nndct.qat.plan import Plan
@@ -48,6 +49,8 @@ class GatedResult(torch.nn.Module):
 class TrainableModel(torch.nn.Module):
     """A float module with rounding where its program rounds; trained as any other module.
 
+    In evaluation mode its results are those of the program, to the bit.
+
     Parameters
     ----------
     module
@@ -58,10 +61,16 @@ class TrainableModel(torch.nn.Module):
         Width of results.
     weight_bits
         Width of weights.
+    evaluation
+        Computes results in evaluation mode; nothing for the modules themselves.
     """
 
-    def __init__(self, module: torch.nn.Module, plan: Plan, bits: int, weight_bits: int) -> None:
+    def __init__(
+        self, module: torch.nn.Module, plan: Plan, bits: int, weight_bits: int,
+        evaluation: Evaluation | None = None,
+    ) -> None:  # fmt: skip
         super().__init__()
+        self._evaluation = evaluation
         self.model = copy.deepcopy(module)
         groups = sorted({*plan.results.values(), *plan.gates.values()})
         self._numbers = {group: str(number) for number, group in enumerate(groups)}
@@ -84,6 +93,8 @@ class TrainableModel(torch.nn.Module):
                 if norm is not None and behind is not None:
                     self._norms[norm] = behind
                     _set(self.model, norm, torch.nn.Identity())
+        for path, slope in plan.slopes.items():
+            self.model.get_submodule(path).negative_slope = slope  # type: ignore[assignment]
         for path, group in plan.gates.items():
             _set(self.model, path, GatedResult(self._threshold(self._numbers[group])))
         for path, group in plan.results.items():
@@ -92,10 +103,25 @@ class TrainableModel(torch.nn.Module):
             _set(self.model, path, RoundedResult(inner, quantizer))
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Return the module's result."""
+        """Return the module's result; in evaluation mode, that of what is deployed."""
         if self.training and torch.is_grad_enabled():
             self.trained = True
-        return self.model(*args, **kwargs)
+        if self.training or self._evaluation is None or _is_exported():
+            return self.model(*args, **kwargs)
+        gradients = torch.is_grad_enabled()
+        own = self.model(*args, **kwargs) if gradients or self._wants_modules() else None
+        exact = self._evaluation(self, args, kwargs)
+        if exact is None:
+            return self.model(*args, **kwargs) if own is None else own
+        return with_gradients(own, exact) if gradients else exact
+
+    def _wants_modules(self) -> bool:
+        """Return whether modules are to be called: thresholds begin so, and hooks see results."""
+        return any(
+            part._forward_hooks or part._forward_pre_hooks
+            or (isinstance(part, TrainedThreshold) and not part.ready)
+            for part in self.modules() if part is not self
+        )  # fmt: skip
 
     def __getattr__(self, name: str) -> Any:
         """Return what the float module has under a name that is none of this one's."""
@@ -214,6 +240,11 @@ def unwrapped(model: torch.nn.Module) -> TrainableModel:
             "to_deployable",
         )
     return trained
+
+
+def _is_exported() -> bool:
+    """Return whether a tracer looks for PyTorch's own operators."""
+    return torch.compiler.is_compiling() or bool(torch.jit.is_tracing())  # type: ignore[attr-defined, no-untyped-call]
 
 
 def _loaded(model: torch.nn.Module, _keys: object) -> None:

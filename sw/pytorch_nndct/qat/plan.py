@@ -23,6 +23,9 @@ from pytorch_nndct import messages
 FUNCTIONAL = "pytorch_nndct.nn.modules.functional."
 """Where our modules for operators are."""
 
+LEAKY = "LeakyReLU"
+"""PyTorch's name of a module whose slope the DPU rounds."""
+
 GATE, HARD_SWISH = "hard-sigmoid", "Hardswish"
 """What a hard-swish is multiplied with, and PyTorch's name of its module."""
 
@@ -46,6 +49,8 @@ class Plan:
     gates
         Group by path of a Hardswish: of the hard-sigmoid that its input is multiplied with, which
         the DPU rounds too.
+    slopes
+        By path of a LeakyReLU, its slope on the DPU.
     same
         Groups that have the scale of another one, because a module is called several times.
     reference, groups, specs
@@ -56,6 +61,7 @@ class Plan:
     nodes: Mapping[str, str]
     results: Mapping[str, str]
     gates: Mapping[str, str]
+    slopes: Mapping[str, float]
     same: Mapping[str, str]
     reference: FloatGraph
     groups: ScaleGroups
@@ -157,10 +163,16 @@ def plan_of(
     unnamed = [stub for stub, source in traced.floating.begins.items() if source not in names]
     if len(found) == len(unnamed):
         results |= {traced.places[stub].path: g for stub, g in zip(unnamed, found, strict=True)}
-    _check_placed(traced, groups, placed | set(results.values()))
+    _check_placed(traced, reference, groups, placed | set(results.values()))
     paths = {traced.places[name].path: name for name in layers}
     norms = {path: _norm_behind(traced, name) for path, name in paths.items()}
-    return Plan(norms, paths, results, gates, same, reference, groups, specs)
+    slopes = {
+        traced.places[node.name].path: float(node.attrs["alpha"])
+        for node in reference
+        if node.kind == "leaky-relu" and node.name not in placement.floating
+        and node.name in traced.places and traced.places[node.name].builtin == LEAKY
+    }  # fmt: skip
+    return Plan(norms, paths, results, gates, slopes, same, reference, groups, specs)
 
 
 def _gates(traced: Traced, reference: Graph, groups: ScaleGroups) -> Iterator[tuple[str, str]]:
@@ -230,15 +242,48 @@ def _check_calls(traced: Traced, names: list[str], *, reused: bool) -> None:
         messages.warn("QUANTIZER_TORCH_REUSED_MODULE", f"{text}; all calls have one scale")
 
 
-def _check_placed(traced: Traced, groups: ScaleGroups, placed: set[str]) -> None:
+def _check_placed(traced: Traced, reference: Graph, groups: ScaleGroups, placed: set[str]) -> None:
     """Complain of results that no module rounds."""
     for group, members in groups.members.items():
         if group in placed:
             continue
         place = next((traced.places[n] for n in members if n in traced.places), None)
+        whole = None if place is not None else _whole(traced, reference, members[0])
+        if whole is not None and _is_module(whole):
+            raise messages.error(
+                "QUANTIZER_TORCH_NOT_A_MODULE",
+                f"module {whole.path!r} ({_kind(whole)}) is several steps on the "
+                "DPU, each of which is rounded, and training rounds only what a module returns: "
+                "make it of modules that are one step, use another one, or leave it outside of "
+                "QuantStub and DeQuantStub",
+            )
+        place = place or whole
         what = f"{place.kind} ({place.line})" if place else f"{members[0]!r}"
         raise messages.error(
             "QUANTIZER_TORCH_NOT_A_MODULE",
             f"{what} is to be quantized, but is no torch.nn.Module: use one, for + and - those of "
             "pytorch_nndct.nn.modules.functional",
         )
+
+
+def _kind(place: Place) -> str:
+    """Return the class of a module, without its package."""
+    return place.builtin or place.classes[-1].rpartition(".")[2]
+
+
+def _whole(traced: Traced, reference: Graph, name: str) -> Place | None:
+    """Return where something is computed that the engine has taken apart: a step of it is given.
+
+    Steps have names that begin with that of the whole, or lead to it.
+    """
+    named = [n for n in traced.places if name.startswith(f"{n}_")]
+    if named:
+        return traced.places[max(named, key=len)]
+    waiting, seen = [name], {name}
+    for step in waiting:
+        if step in traced.places:
+            return traced.places[step]
+        users = [node.name for node in reference.consumers(step)]
+        waiting += [user for user in users if user not in seen]
+        seen.update(users)
+    return None

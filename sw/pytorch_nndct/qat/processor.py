@@ -8,20 +8,20 @@ from typing import Any
 
 import torch
 
-from opendpu.frontend.pytorch import Traced, trace
-from opendpu.ir import Array, QuantizedGraph
-from opendpu.quantize import QuantizeConfig
+from opendpu.frontend.pytorch import Traced
+from opendpu.ir import QuantizedGraph
 from opendpu_arch.errors import UnsupportedError
 from pytorch_nndct import messages, result
 from pytorch_nndct.export import onnx_file, torch_script, xmodel
-from pytorch_nndct.guard import as_the_guide_says
 from pytorch_nndct.layer_names import layer_names
 from pytorch_nndct.program import IntegerNetwork
 from pytorch_nndct.qat import folded
+from pytorch_nndct.qat.evaluation import Evaluation
 from pytorch_nndct.qat.model import TrainableModel, unwrapped
-from pytorch_nndct.qat.plan import Plan, plan_of
+from pytorch_nndct.qat.plan import Plan
+from pytorch_nndct.qat.source import Source
 from pytorch_nndct.quant_model import IntegerModel
-from pytorch_nndct.settings import config_of, on_device, with_float_parts
+from pytorch_nndct.settings import config_of
 
 OUTPUT_DIR = "qat_result"
 
@@ -75,16 +75,14 @@ class QatProcessor:
                 "the argument device has no effect: the module's device counts",
             )
         self._model = model
-        self._inputs = inputs
         self._name = type(model).__name__
         config = config_of(
             quant_config_file, None if quant_config_file else bitwidth, None, switched=False
         )
-        self._config = dataclasses.replace(
+        self._source = Source(model, inputs, dataclasses.replace(
             config, cross_layer=False, bias_correction=False,
             refinement=False, weight_correction=False,
-        )  # fmt: skip
-        self._reused = False
+        ))  # fmt: skip
         self._trainable: TrainableModel | None = None
         self._deployed: IntegerModel | None = None
 
@@ -111,11 +109,13 @@ class QatProcessor:
         VAIQError
             There is no QuantStub, an operation to be rounded is no module, or one is called twice.
         """
-        self._reused = allow_reused_module
-        plan, traced = self._planned(self._model)
+        self._source = dataclasses.replace(self._source, reused=allow_reused_module)
+        plan, traced = self._source.planned()
+        config = self._source.config
         found = TrainableModel(
-            self._model, plan, self._config.activation.bits, self._config.weights.bits
-        )
+            self._model, plan, config.activation.bits, config.weights.bits,
+            Evaluation(self._source),
+        )  # fmt: skip
         if os.fspath(calib_dir):
             self._begin(found, plan, traced, pathlib.Path(calib_dir))
         self._trainable = found
@@ -141,7 +141,7 @@ class QatProcessor:
                 "QUANTIZER_TORCH_SCALE_VALUE", "the scales that are exported were not trained"
             )
         module = trained.float_module(self._model).cpu()
-        plan, traced = self._planned(module)
+        plan, traced = self._source.planned(module)
         graph = plan.quantized(trained.result_points(), trained.weight_points())
         folder = pathlib.Path(output_dir)
         places = {n: p for n, p in traced.places.items() if n in traced.graph.nodes}
@@ -190,7 +190,7 @@ class QatProcessor:
         VAIQError
             There is nothing, or of another module.
         """
-        traced = self._traced(self._model)
+        traced = self._source.traced()
         folder = pathlib.Path(src_dir)
         found = result.read(folder, self._name, traced.graph, trained=True)
         module = folded.load(folder, self._name, self._model)
@@ -260,22 +260,6 @@ class QatProcessor:
                 "call trainable_model, and train what it returns, before to_deployable",
             )
         return unwrapped(self._trainable if model is None else model)
-
-    def _traced(self, module: torch.nn.Module) -> Traced:
-        device = next((p.device for p in module.parameters()), torch.device("cpu"))
-        with as_the_guide_says():
-            return trace(module, on_device(self._inputs, device))
-
-    def _planned(self, module: torch.nn.Module) -> tuple[Plan, Traced]:
-        traced = self._traced(module)
-        config: QuantizeConfig = with_float_parts(self._config, traced)
-        samples: dict[str, Array] = {}
-        generator = torch.Generator().manual_seed(config.seed)
-        for node in traced.graph:
-            if node.kind == "data":
-                made = torch.randn((2 * node.shape[0], *node.shape[1:]), generator=generator)
-                samples[node.name] = made.numpy().astype(node.type.dtype)
-        return plan_of(traced, samples, config, reused=self._reused), traced
 
     def _deploying(
         self, module: torch.nn.Module, traced: Traced, graph: QuantizedGraph

@@ -16,6 +16,7 @@ from opendpu.cli.app import app
 from opendpu.frontend import load_onnx
 from opendpu.quantize import complete, quantize
 from opendpu.quantize_model import read_model
+from opendpu_arch import kept_lines
 
 SHAPE = (1, 3, 8, 8)
 
@@ -30,6 +31,34 @@ def refused(result: Result) -> str:
     assert result.stdout == ""
     (line,) = result.stderr.splitlines()
     return line.partition(": error: ")[2]
+
+
+def test_interrupted_it_goes_on(folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    command = ["quantize", folder / "m.onnx", "--calib", folder / "calib.npz", "--progress"]
+    whole, file, out = folder / "whole.xmodel", folder / "kept", folder / "q.xmodel"
+    assert call(*command, folder / "other", "-o", whole).exit_code == 0
+    add = kept_lines.KeptLines.add
+
+    def interrupted(lines: kept_lines.KeptLines, value: object) -> None:
+        add(lines, value)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(kept_lines.KeptLines, "add", interrupted)
+        result = call(*command, file, "-o", out)
+    assert result.exit_code == 130
+    assert (
+        result.stderr == f"interrupted: {file} has: refining; the same command goes on from there\n"
+    )
+    assert not out.exists()
+    assert call(*command, file, "-o", out).exit_code == 0
+    assert out.read_bytes() == whole.read_bytes()
+    assert "other options: seed was 0, and is 1 now" in refused(
+        call(*command, file, "-o", out, "--seed", 1)
+    )
+    assert "is quantized already: there are no steps to keep (--progress)" in refused(
+        call("quantize", whole, "--progress", file, "-o", folder / "q.onnx")
+    )
 
 
 @pytest.fixture

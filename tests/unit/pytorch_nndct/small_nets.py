@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Small networks, and what a compiled program makes of images."""
 
+import contextlib
 import warnings
+from collections.abc import Iterator
 
 import numpy as np
 import torch
@@ -65,3 +67,13 @@ def compiled(path: object, images: torch.Tensor) -> torch.Tensor:
 def ratio(found: torch.Tensor, wanted: torch.Tensor) -> float:
     """Return signal to noise, dB."""
     return float(10 * torch.log10(wanted.square().sum() / (found - wanted).square().sum()))
+
+
+@contextlib.contextmanager
+def own_arithmetic(model: torch.nn.Module) -> Iterator[None]:
+    """Let a model that is trained compute in evaluation mode with PyTorch, as it trains."""
+    evaluation, model._evaluation = model._evaluation, None
+    try:
+        yield
+    finally:
+        model._evaluation = evaluation

@@ -65,9 +65,7 @@ def collect(
 
     They are of different samples; where there are few of these, of different positions.
     """
-    source = block.layer.inputs["input"][0]
-    quantized.compute([source, *block.others])
-    floating.compute([block.compared, block.layer.name])
+    source = advance(block, quantized, floating)
     samples = sum(quantized.counts)
     each = -(-max(FEWEST_ROWS, min(rows, BYTES // (4 * form.terms * form.groups))) // samples)
     kernel = quantized.graph[block.weights.name].shape
@@ -104,6 +102,14 @@ def collect(
         first += count
     fitted, judged_by = (rows_of.examples for rows_of in made)
     return fitted, judged_by if len(judged_by.wanted) else fitted
+
+
+def advance(block: Block, quantized: ForwardPass, floating: ForwardPass) -> str:
+    """Compute what a block is fitted to; return the name of its input."""
+    source = block.layer.inputs["input"][0]
+    quantized.compute([source, *block.others])
+    floating.compute([block.compared, block.layer.name])
+    return source
 
 
 class _Rows:

@@ -2,27 +2,24 @@
 """Constants of a quantized graph fitted block after block, from the inputs on."""
 
 import dataclasses
-import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from opendpu.ir import Array, FloatGraph, Graph, Node, QuantizedGraph
+from opendpu.ir import FloatGraph, Graph, QuantizedGraph
 from opendpu.ops.batching import mixes_samples
 from opendpu.ops.cost import macs
 from opendpu.quantize.config import FinetuneConfig
-from opendpu.quantize.finetune.blocks import Block, find_blocks
+from opendpu.quantize.finetune.block_fit import BlockFit, Tuned
+from opendpu.quantize.finetune.blocks import find_blocks
 from opendpu.quantize.finetune.clock import Clock
-from opendpu.quantize.finetune.examples import collect, held_out
+from opendpu.quantize.finetune.examples import advance, held_out
 from opendpu.quantize.finetune.forward import ForwardPass, part_size
-from opendpu.quantize.finetune.grids import best_move, grid_of, nearest
 from opendpu.quantize.finetune.guard import Guard
-from opendpu.quantize.finetune.model import BlockModel, error_of
 from opendpu.quantize.finetune.pytorch import torch_module
-from opendpu.quantize.finetune.regression import best_start, work_of
-from opendpu.quantize.finetune.rows import Form, as_matrix, as_weights, form_of
-from opendpu.quantize.finetune.train import Trained, train
-from opendpu.quantize.finetune.variables import METHODS
+from opendpu.quantize.finetune.regression import work_of
+from opendpu.quantize.finetune.rows import Form, form_of
+from opendpu.quantize.journal import NOTHING, Journal
 from opendpu.quantize.progress import silent
 from opendpu.quantize.samples import Samples
 
@@ -62,32 +59,6 @@ SAMPLES = (16, 256)
 """Least and most samples of correction, as far as there are so many."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Tuned:
-    """What became of a block.
-
-    Parameters
-    ----------
-    layer
-        Name of its layer.
-    before, after
-        Mean squared error of its result on held-out examples.
-    kept
-        Whether the new constants stay; otherwise they are what they were.
-    """
-
-    layer: str
-    before: float
-    after: float
-    kept: bool
-
-    @property
-    def gain(self) -> float:
-        """How much nearer to the float network its result came, in dB."""
-        least = float(np.finfo(np.float32).tiny)
-        return 10 * math.log10(self.before / max(self.after, least)) if self.kept else 0.0
-
-
 def finetune(
     quantized: QuantizedGraph,
     reference: FloatGraph,
@@ -97,6 +68,7 @@ def finetune(
     seed: int = 0,
     show: Callable[[str], None] = silent,
     note: Callable[[str], None] = silent,
+    journal: Journal = NOTHING,
 ) -> list[Tuned]:
     """Train the constants of a quantized graph, in place.
 
@@ -122,6 +94,8 @@ def finetune(
         Told what is going on: layer, percentage, time left.
     note
         Told what was left out.
+    journal
+        Has the blocks that an earlier run has trained.
 
     Raises
     ------
@@ -130,7 +104,9 @@ def finetune(
     """
     torch_module()
     count = min(samples.count, config.samples or samples.count)
-    return _each(quantized, reference, samples, count, config, seed, "finetuning", show, note)
+    return _each(
+        quantized, reference, samples, count, config, seed, "finetuning", show, note, journal
+    )
 
 
 def correct_weights(
@@ -142,6 +118,7 @@ def correct_weights(
     seed: int = 0,
     show: Callable[[str], None] = silent,
     note: Callable[[str], None] = silent,
+    journal: Journal = NOTHING,
 ) -> list[Tuned]:
     """Let the weights of a quantized graph make up for what quantization did before them, in place.
 
@@ -152,8 +129,9 @@ def correct_weights(
     count = correction_samples(reference, samples)
     config = FinetuneConfig(batch=batch)
     return _each(
-        quantized, reference, samples, count, config, seed, "correcting weights", show, note
-    )
+        quantized, reference, samples, count, config, seed, "correcting weights", show, note,
+        journal,
+    )  # fmt: skip
 
 
 def correction_samples(graph: Graph, samples: Samples) -> int:
@@ -166,7 +144,7 @@ def correction_samples(graph: Graph, samples: Samples) -> int:
 def _each(
     quantized: QuantizedGraph, reference: FloatGraph, samples: Samples, count: int,
     config: FinetuneConfig, seed: int, what: str, show: Callable[[str], None],
-    note: Callable[[str], None],
+    note: Callable[[str], None], journal: Journal,
 ) -> list[Tuned]:  # fmt: skip
     """Fit every block; train it too if that is ``what`` is done."""
     blocks, left = find_blocks(quantized, reference)
@@ -194,11 +172,17 @@ def _each(
         for number, block in enumerate(blocks):
             clock.begin(number)
             rng = np.random.default_rng([seed, number])
-            fit = _Fit(quantized, reference, block)
+            fit = BlockFit(quantized, reference, block)
             rows = ROWS if trains else correction_rows(fit.form)
-            found.append(
-                fit.run(exact, floating, rows, config if trains else None, rng, clock.tell)
-            )
+            step = f"{what}: {block.layer.name}"
+            if known := journal.known(step):
+                advance(block, exact, floating)
+                found.append(fit.again(known))
+            else:
+                found.append(
+                    fit.run(exact, floating, rows, config if trains else None, rng, clock.tell)
+                )
+                journal.keep(step, **fit.result(found[-1]))
             if not trains and _gains_nothing(found, len(blocks)):
                 break
     finally:
@@ -232,67 +216,3 @@ def correction_rows(form: Form) -> int:
     least = CORRECTION_ROWS if form.groups == 1 or form.outputs > 1 else DEPTHWISE_ROWS
     rows = max(least, FEWEST_ROWS * form.terms)
     return rows if work_of(form, rows) <= CORRECTION_WORK else 0
-
-
-class _Fit:
-    """One block of a quantized graph."""
-
-    def __init__(self, quantized: QuantizedGraph, reference: FloatGraph, block: Block) -> None:
-        self.graph = quantized
-        self.block = block
-        self.form = form_of(quantized, block.layer)
-        original = reference[reference[block.layer.name].inputs["weights"][0]].value
-        assert original is not None
-        self.original = as_matrix(self.form, block.layer, original)
-
-    def run(
-        self, exact: ForwardPass, floating: ForwardPass, rows: int, config: FinetuneConfig | None,
-        rng: np.random.Generator, show: Callable[[float], None],
-    ) -> Tuned:  # fmt: skip
-        """Fit the block and put the result into the graph if it is better; train with a config."""
-        block, form = self.block, self.form
-        examples, judged = collect(block, form, exact, floating, rows, rng)
-        model = BlockModel(block, form)
-        weights, bias = self._present()
-        before = error_of(model, judged, weights, bias)
-        moved = best_move(model, examples, block, form, self.graph, self.original, bias)
-        grid, bias_grid = grid_of(block.weights, moved, form), grid_of(block.bias or block.weights)
-
-        def rounded(some: Array, other: Array | None) -> tuple[Array, Array | None]:
-            return nearest(some, grid), None if other is None else nearest(other, bias_grid)
-
-        start, start_bias, error = best_start(
-            model, examples, judged, form, self.original, bias, rounded
-        )
-        made = Trained(*rounded(start, start_bias), error)
-        if config is not None:
-            variables = METHODS[config.method](start, grid, start_bias, bias_grid)
-            trained = train(block, form, variables, examples, judged, config, rng, show=show)
-            made = min(made, trained, key=lambda one: one.error)
-        kept = made.error < before
-        if kept:
-            self._put(made, moved)
-        return Tuned(block.layer.name, before, made.error, kept)
-
-    def _constant(self, fix: Node) -> Node:
-        return self.graph[fix.inputs["input"][0]]
-
-    def _present(self) -> tuple[Array, Array | None]:
-        """Return the constants as they are."""
-        weights = self._constant(self.block.weights).value
-        assert weights is not None
-        bias = None if self.block.bias is None else self._constant(self.block.bias).value
-        return as_matrix(self.form, self.block.layer, weights), bias
-
-    def _put(self, made: Trained, moved: int) -> None:
-        """Give the layer other constants, and ``moved`` fractional bits more to its weights."""
-        block = self.block
-        weights = self._constant(block.weights)
-        assert weights.value is not None
-        value = as_weights(self.form, block.layer, made.weights, weights.value.shape)
-        fix = block.weights
-        points = [point + moved for point in fix.fix_points]
-        fix.type = fix.type.with_quantization(fix.quantization.along(points, fix.quantization.axis))
-        weights.value = value.astype(np.float32)
-        if block.bias is not None and made.bias is not None:
-            self._constant(block.bias).value = made.bias.astype(np.float32)
