@@ -13,7 +13,7 @@ from opendpu_arch.errors import MissingExtraError, OldPackageError
 _REQUIREMENT = re.compile(r"([\w.-]+)[^;]*>=\s*([\w.]+)[^;]*(?:;(.*))?")
 _EXTRA = re.compile(r"extra\s*==\s*['\"]([\w.-]+)['\"]")
 
-_MODULES = {"protobuf": "google.protobuf", "tensorflow-cpu": "tensorflow"}
+_MODULES = {"pillow": "PIL", "protobuf": "google.protobuf", "tensorflow-cpu": "tensorflow"}
 """Modules that are not called as their packages."""
 
 
@@ -60,13 +60,25 @@ def check_versions(what: str, extra: str = "") -> None:
         One is too old.
     """
     for package, least in (*_least_versions(""), *(_least_versions(extra) if extra else ())):
-        module = _MODULES.get(package, package.replace("-", "_"))
-        found = getattr(sys.modules.get(module), "__version__", None)
+        found = getattr(sys.modules.get(_module(package)), "__version__", None)
         if isinstance(found, str) and _numbers(found) < _numbers(least):
             raise OldPackageError(
                 f"{what} needs {package.removesuffix('-cpu')} {least} or newer, but {found} is "
                 f"installed: {_command(extra)}"
             )
+
+
+def brought_along(module: str | None) -> bool:
+    """Say whether a module belongs to a package that ``opendpu`` brings along without extras.
+
+    Always false where ``opendpu`` runs from a folder without being installed.
+    """
+    first = (module or "").partition(".")[0]
+    return first in {_module(package).partition(".")[0] for package, _ in _least_versions("")}
+
+
+def _module(package: str) -> str:
+    return _MODULES.get(package, package.replace("-", "_"))
 
 
 @functools.cache

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """``python -m vai_q_tensorflow``."""
 
-from vai_q_tensorflow.main import main
+from opendpu.cli.entries import vai_q_tensorflow
 
-main()
+vai_q_tensorflow()

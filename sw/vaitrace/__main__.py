@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """``python -m vaitrace``."""
 
-from vaitrace.main import main
+from opendpu.cli.entries import vaitrace
 
 if __name__ == "__main__":
-    main()
+    vaitrace()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """``python -m opendpu.cli``."""
 
-from opendpu.cli.main import main
+from opendpu.cli.entries import opendpu
 
-main()
+opendpu()

@@ -8,6 +8,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from opendpu_arch.errors import DPUError
+from opendpu_arch.extras import needs
 
 COMMANDS = {
     "compile": "Quantize a model of any framework, or take a quantized one, and compile it for a "
@@ -51,8 +52,9 @@ class Commands(TyperGroup):
 
     def _register(self, name: str) -> None:
         try:
-            importlib.import_module(f"opendpu.cli.{name}")
-        except DPUError as error:  # a package that it needs is too old
+            with needs("opendpu"):
+                importlib.import_module(f"opendpu.cli.{name}")
+        except DPUError as error:
             typer.echo(f"opendpu: error: {error}", err=True)
             raise typer.Exit(1) from None
         made = typer.main.get_command(importlib.import_module("opendpu.cli.app").app)
