@@ -22,11 +22,11 @@ Attributes = Mapping[str, Any]
 def lift(graph: Graph) -> None:
     """Put an axis of one element in front of every tensor with another batch, in place.
 
-    A network whose inputs have another batch stays as it is.
+    A network whose inputs have another batch stays as it is; where layers have a batch of 1 all the
+    same, the first axis of the inputs is none.
     """
-    inputs = [node for node in graph if node.kind in SOURCES]
     wide = [node for node in graph if node.kind not in CONSTANTS and node.shape[:1] != (1,)]
-    if not wide or any(node in wide for node in inputs):
+    if not wide or (any(node.kind in SOURCES for node in wide) and not _has_no_batch(graph)):
         return
     made = _Lifted(graph, {node.name for node in wide})
     for node in list(graph):
@@ -36,6 +36,12 @@ def lift(graph: Graph) -> None:
         made.output(name)
     graph.sort()
     graph.prune()
+
+
+def _has_no_batch(graph: Graph) -> bool:
+    """Return whether inputs have no batch: all that works on feature maps has one of 1."""
+    batches = {node.shape[0] for node in graph if "kernel" in node.attrs}
+    return batches == {1}
 
 
 @dataclasses.dataclass
@@ -196,6 +202,13 @@ def _order(attrs: Attributes, rank: int) -> Attributes:
     return {**attrs, "order": [0, *(int(axis) + 1 for axis in attrs["order"])]}
 
 
+def _pad(attrs: Attributes, rank: int) -> Attributes:
+    return {
+        **attrs, "paddings": [0, 0, *attrs["paddings"]],
+        "constant_values": [0.0, 0.0, *attrs["constant_values"]],
+    }  # fmt: skip
+
+
 def _slice(attrs: Attributes, rank: int) -> Attributes:
     return {
         **attrs, "begin": [0, *attrs["begin"]], "end": [1, *attrs["end"]],
@@ -206,6 +219,6 @@ def _slice(attrs: Attributes, rank: int) -> Attributes:
 RULES: dict[str, Callable[[Attributes, int], Attributes]] = {
     "matmul": _same, "softmax": _axis, "concat": _axis, "scale": _axis, "batchnorm": _axis,
     "reduction_mean": _axis, "reduction_sum": _axis, "reduction_max": _axis, "l2_normalize": _axis,
-    "transpose": _order, "strided_slice": _slice,
+    "transpose": _order, "strided_slice": _slice, "pad": _pad,
 }  # fmt: skip
 """Attributes with one more axis in front, by kind."""

@@ -2,6 +2,7 @@
 """Patches, windows and heads in the first axis, and chains of what moves them: the same numbers."""
 
 import numpy as np
+import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
@@ -252,3 +253,39 @@ def test_weights_that_are_computed_from_constants_stay(rng: np.random.Generator)
     before = results(graph)
     lift(graph)
     np.testing.assert_array_equal(results(graph)[0], before[0])
+
+
+def of_frames(kernel: bool) -> onnx.ModelProto:
+    """Return a network of frames without a batch, as audio libraries have them.
+
+    With a ``kernel`` the frames are rows of a feature map in between; else only elements are added.
+    """
+    middle = (
+        """p = Pad (a, wide)  b = Unsqueeze (p, both)  c = Conv <kernel_shape = [3, 3]> (b, w)
+      d = Squeeze (c, zero)  t = Transpose <perm = [1, 2, 0]> (d)"""
+        if kernel
+        else """
+      t = Unsqueeze (a, two)"""
+    )
+    proto = onnx.parser.parse_model(f"""<ir_version: 9, opset_import: ["" : 18]>
+      g (float[9, 8] x) => (float[9, 8, 1] y)
+      <int64[2] both = {{0, 1}}, int64[1] zero = {{0}}, int64[1] two = {{2}},
+       int64[4] wide = {{1, 1, 1, 1}}>
+      {{ a = Elu (x)  {middle}  u = Sigmoid (t)  m = ReduceMax <keepdims = 1> (u, zero)
+         y = Add (u, m) }}""")
+    weights = np.random.default_rng(2).standard_normal((1, 1, 3, 3)).astype(np.float32)
+    proto.graph.initializer.append(numpy_helper.from_array(weights, "w"))
+    return proto
+
+
+def test_frames_are_no_batch_where_layers_have_one_of_1() -> None:
+    graph = check(load_onnx(of_frames(kernel=True)))
+    computing = ("elu", "pad", "conv2d", "sigmoid", "reduction_max", "add")
+    assert all(node.shape[0] == 1 for node in graph if node.kind in computing)
+    assert graph["x"].shape == (9, 8)
+    assert graph[graph.outputs[0]].shape == (9, 8, 1)
+
+
+def test_what_may_be_a_batch_stays() -> None:
+    graph = check(load_onnx(of_frames(kernel=False)))
+    assert [node.shape for node in graph if node.kind == "elu"] == [(9, 8)]
