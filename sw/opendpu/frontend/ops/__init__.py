@@ -12,6 +12,7 @@ from opendpu.frontend.ops import (
     quantization,
     resize,
     shaping,
+    slicing,
 )
 from opendpu.frontend.ops.registry import HANDLERS
 
@@ -27,4 +28,5 @@ __all__ = [
     "quantization",
     "resize",
     "shaping",
+    "slicing",
 ]

@@ -9,6 +9,7 @@ import numpy as np
 from opendpu.frontend.context import Array, Call
 from opendpu.frontend.layout import Value, plain, reshaped, transposed
 from opendpu.frontend.ops.registry import Layout, handles
+from opendpu.frontend.ops.slicing import cut
 from opendpu.frontend.refusal import FaultError, Refusal
 from opendpu.frontend.source import as_float
 
@@ -171,7 +172,7 @@ def pad(call: Call) -> None:
             range(max(-int(before), 0), size - max(-int(after), 0))
             for size, (before, after) in zip(value.shape, amounts, strict=True)
         ]
-        value, amounts = _cut(call, value, f"{call.output}_cut", kept), amounts.clip(min=0)
+        value, amounts = cut(call, value, f"{call.output}_cut", kept), amounts.clip(min=0)
     if mode == "edge":
         call.bind(_repeat_edges(call, value, amounts))
     else:
@@ -201,80 +202,3 @@ def _padded(
     )
     onnx_shape = tuple(size + int(amounts[axis].sum()) for axis, size in enumerate(value.shape))
     return Value(name, onnx_shape, value.perm)
-
-
-@handles("Slice", layout=Layout.NEUTRAL)
-def slice_(call: Call) -> None:
-    """Convert to ``strided_slice`` with positive steps."""
-    value = call.context.straight(call.value(0))
-    rank = len(value.shape)
-    if "starts" in call.attrs:  # before operator set 10
-        starts, ends = list(call.attrs["starts"]), list(call.attrs["ends"])
-    else:
-        starts, ends = (call.weights(i, w).tolist() for i, w in ((1, "starts"), (2, "ends")))
-    axes = call.weights(3, "axes").tolist() if call.has(3) else call.attrs.get("axes")
-    axes = list(range(len(starts))) if axes is None else axes
-    steps = call.weights(4, "steps").tolist() if call.has(4) else [1] * len(starts)
-    ranges = [range(size) for size in value.shape]
-    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
-        if step < 1:
-            raise Refusal(f"step is {step}, but must be positive")
-        size = value.shape[axis % rank]
-        ranges[axis % rank] = range(*slice(start, end, step).indices(size))
-    call.bind(_cut(call, value, call.output, ranges))
-
-
-@handles("Split", layout=Layout.NEUTRAL)
-def split(call: Call) -> None:
-    """Convert to one ``strided_slice`` a result."""
-    value = call.context.straight(call.value(0))
-    axis = int(call.attrs.get("axis", 0)) % len(value.shape)
-    count, size = len(call.proto.output), value.shape[axis]
-    sizes = call.attrs.get("split")
-    if sizes is None and call.has(1):
-        sizes = call.weights(1, "sizes").tolist()
-    if sizes is None:
-        step = -(-size // count)
-        sizes = [step] * (count - 1) + [size - step * (count - 1)]
-    start = 0
-    for output, length in zip(call.proto.output, sizes, strict=True):
-        ranges = [range(n) for n in value.shape]
-        ranges[axis] = range(start, start + length)
-        call.context.values[output] = _cut(call, value, output, ranges)
-        start += length
-
-
-@handles("Gather", layout=Layout.NEUTRAL)
-def gather(call: Call) -> None:
-    """Convert to ``strided_slice`` where indices rise by one step; one index drops its axis."""
-    index = call.constant(1)
-    value = call.context.straight(call.value(0))
-    if index is None or index.ndim > 1 or not index.size:
-        raise Refusal("indices are computed, or of several axes")
-    axis = int(call.attrs.get("axis", 0)) % len(value.shape)
-    places = index.ravel().astype(np.int64) % value.shape[axis]
-    steps = set(np.diff(places).tolist()) or {1}
-    if len(steps) > 1 or min(steps) < 1:
-        raise Refusal(f"indices {index.ravel().tolist()} do not rise by one step")
-    ranges = [range(size) for size in value.shape]
-    ranges[axis] = range(int(places[0]), int(places[-1]) + 1, steps.pop())
-    taken = _cut(call, value, call.output, ranges)
-    if index.ndim == 0:
-        taken = reshaped(taken, (*value.shape[:axis], *value.shape[axis + 1 :]))
-    call.bind(taken)
-
-
-def _cut(call: Call, value: Value, output: str, ranges: list[range]) -> Value:
-    """Emit the part of ``value`` that ``ranges``, in ONNX's order of axes, say."""
-    if not all(len(r) for r in ranges):
-        raise Refusal("the result is empty")
-    stored = [ranges[axis] for axis in value.perm]
-    attrs = {
-        "begin": [r.start for r in stored],
-        "end": [r.stop for r in stored],
-        "strides": [r.step for r in stored],
-    }
-    node = call.context.view(value.node, value.stored)
-    shape = tuple(len(r) for r in stored)
-    name = call.context.emit(output, "strided_slice", shape, {"input": [node]}, attrs)
-    return Value(name, tuple(len(r) for r in ranges), value.perm)

@@ -384,21 +384,24 @@ def _slice(rng: Rng) -> Case:
         for a, s in zip(axes, starts, strict=True)
     ]
     ends = [e if e else 1 << 30 for e in ends]
-    weights = {
-        "s": np.array(starts), "e": np.array(ends), "a": axes,
-        "t": rng.integers(1, 4, len(axes)),
-    }  # fmt: skip
+    steps = rng.integers(1, 4, len(axes))
+    for place in range(len(axes)):
+        if rng.integers(0, 4) == 0:  # from the end to the beginning
+            starts[place], ends[place], steps[place] = -1, -1 << 31, -steps[place]
+    weights = {"s": np.array(starts), "e": np.array(ends), "a": axes, "t": steps}
     return Case([node("Slice", "x", *"seat")], shape, weights)
 
 
 @draws("Gather")
 def _gather(rng: Rng) -> Case:
-    """Draw indices that rise by one step, some of them from the end, or a single one."""
+    """Draw indices that rise by one step, some of them from the end, a single one, or any."""
     shape = image(rng)
     axis = int(rng.integers(1, 4))
     first, step = int(rng.integers(0, shape[axis])), int(rng.integers(1, 4))
     places = np.arange(first, shape[axis], step) - (shape[axis] if rng.integers(0, 2) else 0)
     indices = places[0] if rng.integers(0, 3) == 0 else places
+    if rng.integers(0, 3) == 0:
+        indices = rng.integers(-shape[axis], shape[axis], int(rng.integers(1, 9)))
     cut = node("Gather", "x", "i", axis=axis - 4 * int(rng.integers(0, 2)))
     return Case([cut], shape, {"i": np.array(indices)})
 

@@ -574,7 +574,36 @@ def test_gather_in_steps_is_a_slice(save, agrees, index, axis):
     assert "strided_slice" in kinds(agrees(path))
 
 
-@pytest.mark.parametrize("index", [np.array([3, 1]), np.array([0, 1, 3]), np.array([[1], [2]])])
+@pytest.mark.parametrize(
+    ("index", "parts"), [([3, 1], 2), ([0, 1, 3], 2), ([5, 4, 3, 3, 1, 2], 5), ([0, 2, 1, 3], 2)]
+)
+@pytest.mark.parametrize("axis", [1, 3])
+def test_gather_in_other_steps_joins_slices(save, agrees, index, parts, axis):
+    path = save(
+        [node("Conv", ["x", "w"], ["c"]), node("Gather", ["c", "i"], ["y"], axis=axis)],
+        {"x": X},
+        {"y": None},
+        {"w": random(6, 4, 1, 1), "i": np.array(index)},
+    )
+    found = kinds(agrees(path))
+    assert (found.count("strided_slice"), found.count("concat")) == (parts, 1)
+
+
+@pytest.mark.parametrize("axis", [1, 2])
+def test_slice_from_the_end_to_the_beginning(save, agrees, axis):
+    path = save(
+        [node("Conv", ["x", "w"], ["c"]), node("Slice", ["c", "s", "e", "a", "t"], ["y"])],
+        {"x": X},
+        {"y": None},
+        {
+            "w": random(6, 4, 1, 1), "s": np.array([-1, 1]), "e": np.array([-1 << 31, 4]),
+            "a": np.array([axis, 3]), "t": np.array([-2, 1]),
+        },
+    )  # fmt: skip
+    assert "onnx" not in kinds(agrees(path))
+
+
+@pytest.mark.parametrize("index", [np.array([[1], [2]]), np.zeros(65, int)])
 def test_other_gathers_stay_onnx(save, agrees, index):
     path = save(
         [node("Conv", ["x", "w"], ["c"]), node("Gather", ["c", "i"], ["y"], axis=1)],

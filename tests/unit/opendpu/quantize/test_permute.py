@@ -84,3 +84,53 @@ def test_a_convolution_with_groups_becomes_dense():
     assert [n.kind for n in graph if n.kind != "const"] == ["data", "conv2d", "relu", "conv2d"]
     np.testing.assert_allclose(evaluate_float(graph, image())["y"], wanted["y"], rtol=1e-6)
     to_xir(graph)
+
+
+def joined(order: list[int], between: str = "relu") -> FloatGraph:
+    """Return conv, activation, parts of six channels that are joined in an order, conv."""
+    random = np.random.default_rng(4)
+    graph = FloatGraph("joined")
+    graph.add("x", "data", (1, 5, 4, 3))
+    for name, shape in (("w", (6, 1, 1, 3)), ("v", (4, 1, 1, len(order)))):
+        graph.add_const(name, random.standard_normal(shape))
+    graph.add("a", "conv2d", (1, 5, 4, 6), {"input": ["x"], "weights": ["w"]}, POINT)
+    graph.add("r", between, (1, 5, 4, 6), {"input": ["a"]})
+    parts = [
+        graph.add(
+            f"p{place}", "strided_slice", (1, 5, 4, 1), {"input": ["r"]},
+            {"begin": [0, 0, 0, channel], "end": [1, 5, 4, channel + 1], "strides": [1] * 4},
+        ).name
+        for place, channel in enumerate(order)
+    ]  # fmt: skip
+    shape = (1, 5, 4, len(order))
+    graph.add("j", "concat", shape, {"input": parts}, {"axis": 3})
+    graph.add("y", "conv2d", (1, 5, 4, 4), {"input": ["j"], "weights": ["v"]}, POINT)
+    graph.outputs = ["y"]
+    return graph
+
+
+@pytest.mark.parametrize("order", [[5, 4, 3, 2, 1, 0], [2, 0, 0, 5, 1, 3, 3, 3], [4, 1, 0, 3]])
+def test_parts_of_channels_go_into_the_convolution_before(order):
+    graph = joined(order)
+    wanted = evaluate_float(graph, image())
+    permute(graph)
+    assert [n.kind for n in graph if n.kind != "const"] == ["data", "conv2d", "relu", "conv2d"]
+    assert graph["r"].shape == (1, 5, 4, len(order))
+    np.testing.assert_allclose(evaluate_float(graph, image())["y"], wanted["y"], rtol=1e-6)
+    to_xir(graph)
+
+
+def test_parts_of_channels_that_others_read_are_a_convolution_of_their_own():
+    graph = joined([5, 4, 3, 2, 1, 1])
+    graph.outputs.append("r")
+    quantized = quantize(graph, image(16))
+    assert [n.kind for n in quantized].count("conv2d") == 3
+    results = evaluate_quantized(quantized, image(), keep=["r_fix", "j_fix"])
+    np.testing.assert_array_equal(results["j_fix"], results["r_fix"][..., [5, 4, 3, 2, 1, 1]])
+
+
+def test_few_parts_of_channels_are_moved():
+    graph = joined([2, 1, 0])
+    before = [n.kind for n in graph]
+    permute(graph)
+    assert [n.kind for n in graph] == before
