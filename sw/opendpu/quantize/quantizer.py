@@ -34,6 +34,7 @@ from opendpu.quantize.threads import one_blas_thread
 from opendpu.quantize.transforms.approximate import approximate
 from opendpu.quantize.transforms.bounds import bound
 from opendpu.quantize.transforms.centre import centre
+from opendpu.quantize.transforms.extrema import extrema
 from opendpu.quantize.transforms.fold import fold
 from opendpu.quantize.transforms.inner_batch import lift
 from opendpu.quantize.transforms.inner_samples import take_apart
@@ -50,6 +51,7 @@ from opendpu.quantize.transforms.subtract import subtract
 from opendpu.quantize.transforms.tabulate import tabulate
 from opendpu.quantize.transforms.upsample import upsample
 from opendpu.quantize.transforms.views import activations_first
+from opendpu.quantize.transforms.weighted_sums import weighted_sums
 from opendpu.quantize.transforms.wide_kernel import split_wide_kernels
 from opendpu.quantize.transforms.wide_pad import pad_outside
 from opendpu.quantize.transforms.wide_stride import split_wide_strides
@@ -256,6 +258,7 @@ def _transform(
         repeat(graph)
     elif apart:
         lift(graph)
+    weighted_sums(graph)
     reduce_pixels(graph, sums=has_tables(config.target))
     centre(graph, samples)
     tabulated, demands = tabulate(graph, samples, config)
@@ -263,7 +266,7 @@ def _transform(
     fold(graph)
     if not has_tables(config.target) and bound(graph):
         fold(graph)
-    if subtract(graph):
+    if extrema(graph) | subtract(graph):
         fold(graph)
     attend(graph, config, demands)
     activations_first(graph)

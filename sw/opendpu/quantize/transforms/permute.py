@@ -44,8 +44,9 @@ def permute(graph: Graph) -> None:
         layer = _producer(graph, moved.source, set(moved.readers))
         if layer is not None and node.name not in graph.outputs:
             permuted = _dense(graph, layer)[moved.order].astype(np.float64)
+            bias = bias_of(graph, layer)[moved.order]
             _widen(graph, moved, layer)
-            set_parameters(graph, layer, permuted, bias_of(graph, layer)[moved.order])
+            set_parameters(graph, layer, permuted, bias)
             graph.replace(node.name, moved.source)
         else:
             channels = graph[moved.source].shape[-1]
