@@ -19,6 +19,7 @@ from opendpu.frontend.batch_first import sequence_first
 from opendpu.frontend.binding import Bound, Sizes, bind_inputs
 from opendpu.frontend.channel_grids import of_one_scale
 from opendpu.frontend.clusters import clustered
+from opendpu.frontend.duplicates import without_duplicates
 from opendpu.frontend.dynamic_quantization import in_float
 from opendpu.frontend.einsum import contracted
 from opendpu.frontend.expansion import spelled_out
@@ -189,6 +190,7 @@ def read(
     nodes = separated(nodes, constants, outputs, floats, analysis.add_floats, dialect)
     nodes = with_attention(nodes, constants, floats, analysis.add_floats)
     nodes = unguarded(nodes, constants, _uses(nodes, outputs))
+    nodes = without_duplicates(nodes, constants, outputs)
     nodes = without_guards(nodes, constants, _uses(nodes, outputs), floats, outputs)
     nodes = with_softmaxes(
         nodes, constants, _uses(nodes, outputs), floats, analysis.add_floats, dialect.opset
