@@ -23,6 +23,7 @@ from opendpu.frontend.duplicates import without_duplicates
 from opendpu.frontend.dynamic_quantization import in_float
 from opendpu.frontend.einsum import contracted
 from opendpu.frontend.expansion import spelled_out
+from opendpu.frontend.eye import as_constant
 from opendpu.frontend.feature_norms import gathered
 from opendpu.frontend.frames import frame_by_frame
 from opendpu.frontend.global_norms import globally_normalized
@@ -65,7 +66,7 @@ from opendpu_arch.errors import ModelFormatError
 LARGEST_TENSOR = 1 << 36
 """Bytes of the largest tensor between ops."""
 
-RULES = (taken_apart, frame_by_frame, unrolled)
+RULES = (taken_apart, frame_by_frame, unrolled, as_constant)
 """What is found while types are."""
 PRECISION = "the model computes in half or double precision: it was read in single precision"
 DYNAMIC = (
