@@ -158,7 +158,7 @@ class _Search:
         found, name = [], anchor.input[0]
         while True:
             shape = self.shape_of(name)
-            if shape is not None and len(shape) in MAP_RANKS and shape[0] == 1:
+            if shape is not None and len(shape) in MAP_RANKS:
                 found.append(name)
             node = self.producers.get(name)
             if (

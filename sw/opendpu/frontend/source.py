@@ -19,9 +19,11 @@ from opendpu.frontend.batch_first import sequence_first
 from opendpu.frontend.binding import Bound, Sizes, bind_inputs
 from opendpu.frontend.channel_grids import of_one_scale
 from opendpu.frontend.clusters import clustered
+from opendpu.frontend.duplicates import without_duplicates
 from opendpu.frontend.dynamic_quantization import in_float
 from opendpu.frontend.einsum import contracted
 from opendpu.frontend.expansion import spelled_out
+from opendpu.frontend.eye import as_constant
 from opendpu.frontend.feature_norms import gathered
 from opendpu.frontend.frames import frame_by_frame
 from opendpu.frontend.global_norms import globally_normalized
@@ -66,7 +68,7 @@ from opendpu_arch.errors import ModelFormatError
 LARGEST_TENSOR = 1 << 36
 """Bytes of the largest tensor between ops."""
 
-RULES = (taken_apart, frame_by_frame, unrolled)
+RULES = (taken_apart, frame_by_frame, unrolled, as_constant)
 """What is found while types are."""
 PRECISION = "the model computes in half or double precision: it was read in single precision"
 DYNAMIC = (
@@ -191,6 +193,7 @@ def read(
     nodes = separated(nodes, constants, outputs, floats, analysis.add_floats, dialect)
     nodes = with_attention(nodes, constants, floats, analysis.add_floats)
     nodes = unguarded(nodes, constants, _uses(nodes, outputs))
+    nodes = without_duplicates(nodes, constants, outputs)
     nodes = without_guards(nodes, constants, _uses(nodes, outputs), floats, outputs)
     nodes = with_softmaxes(
         nodes, constants, _uses(nodes, outputs), floats, analysis.add_floats, dialect.opset

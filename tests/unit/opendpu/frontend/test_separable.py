@@ -10,8 +10,9 @@ from onnx.reference import ReferenceEvaluator
 from opendpu.compile_model import compile_graph
 from opendpu.frontend import load_onnx
 from opendpu.ops.session import Session
-from opendpu.quantize import quantize
+from opendpu.quantize import QuantizeConfig, quantize
 from opendpu_arch.errors import UnsupportedError
+from opendpu_arch.target import Target
 
 CHANNELS = 6
 
@@ -98,7 +99,7 @@ def adaptive(size: tuple[int, int], made: tuple[int, int]) -> onnx.ModelProto:
     return model(nodes, size, constants)
 
 
-def check(proto: onnx.ModelProto, *, separable: bool = True) -> None:
+def check(proto: onnx.ModelProto, *, separable: bool = True, target: str = "B512") -> None:
     """Compare with ONNX's reference, and look whether the DPU gets it whole."""
     graph = load_onnx(proto)
     size = [d.dim_value for d in proto.graph.input[0].type.tensor_type.shape.dim]
@@ -110,7 +111,8 @@ def check(proto: onnx.ModelProto, *, separable: bool = True) -> None:
     np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
     assert ("onnx" not in {node.kind for node in graph}) == separable
     if separable:
-        assert not compile_graph(quantize(graph, {"x": x}), target="B512").report.on_cpu
+        config = QuantizeConfig(target=Target.from_name(target))
+        assert not compile_graph(quantize(graph, {"x": x}, config), target=target).report.on_cpu
 
 
 @pytest.mark.parametrize(
@@ -175,6 +177,37 @@ def test_what_is_no_product(why):
 @pytest.mark.parametrize("size", [(5, 8), (3, 2)])
 def test_pairs_of_columns_that_change_places(size):
     check(rotated(size))
+
+
+def test_pairs_of_columns_of_several_heads_without_their_first_row():
+    """Heads share the first axis with samples, and a class token is not turned."""
+    proto = rotated((5, 8))
+    changed = {
+        "heads": np.int64([CHANNELS, 5, 8]), "axis": np.int64([2]), "rows": np.int64([1]),
+        "one": np.int64([1]), "shape": np.int64([CHANNELS, 4, 8]),
+        "maps": np.int64([1, CHANNELS, 5, 8]),
+    }  # fmt: skip
+    kept = [one for one in proto.graph.initializer if one.name not in changed]
+    first, *inner, last = proto.graph.node
+    inner[0].input[0] = inner[2].input[0] = "t"
+    inner[-1].output[0] = "turned"
+    nodes = [
+        first,
+        helper.make_node("Reshape", ["a", "heads"], ["h"]),
+        helper.make_node("Slice", ["h", "first", "one", "rows"], ["token"]),
+        helper.make_node("Slice", ["h", "one", "end", "rows"], ["t"]),
+        *inner,
+        helper.make_node("Concat", ["token", "turned"], ["k"], axis=1),
+        helper.make_node("Reshape", ["k", "maps"], ["b"]),
+        last,
+    ]
+    del proto.graph.initializer[:], proto.graph.node[:]
+    proto.graph.node.extend(nodes)
+    proto.graph.initializer.extend(kept)
+    proto.graph.initializer.extend(numpy_helper.from_array(a, n) for n, a in changed.items())
+    kinds = [node.kind for node in load_onnx(proto)]
+    assert (kinds.count("conv2d"), kinds.count("concat"), kinds.count("neg")) == (3, 1, 0)
+    check(proto, target="B512+table")
 
 
 def test_a_stack_of_columns_without_an_axis_is_refused() -> None:
