@@ -137,6 +137,16 @@ _ALIKE = 0.8
 _SWITCH = {"0": False, "1": True, "false": False, "true": True}
 
 
+_said: set[str] = set()
+
+
+def _say_once(text: str, *values: str) -> None:
+    """Warn, the first time in this process: a session's options are read more than once."""
+    if (said := text % values) not in _said:
+        _said.add(said)
+        logger.warning(said)
+
+
 def _check_names(given: Mapping[str, str]) -> None:
     """Warn of options that are unknown, as AMD's provider takes any name.
 
@@ -152,13 +162,13 @@ def _check_names(given: Mapping[str, str]) -> None:
         meant = difflib.get_close_matches(_plain(name), known, n=1, cutoff=_ALIKE)
         if meant:
             raise UnsupportedError(f"{PROVIDER} has no option {name!r}; {meant[0]} is one")
-        logger.warning("option %s is none of this provider's, and without effect", name)
+        _say_once("option %s is none of this provider's, and without effect", name)
 
 
 def _of_ours(device: str) -> str:
     """Return what executes, nothing where a script says what AMD's provider is to run on."""
     if device.upper() in OTHER_DEVICES:
-        logger.warning("device %s is none of this provider's; the default is taken", device)
+        _say_once("device %s is none of this provider's; the default is taken", device)
         return ""
     return device
 
@@ -166,7 +176,7 @@ def _of_ours(device: str) -> str:
 def _of_dpus(target: str) -> str:
     """Return the name of a target, nothing for another processor of AMD's."""
     if target.upper() in OTHER_PROCESSORS or target.upper().startswith(OTHER_ARRAYS):
-        logger.warning("target %s is no DPU; the default is taken", target)
+        _say_once("target %s is no DPU; the default is taken", target)
         return ""
     return target
 
@@ -181,7 +191,7 @@ def _config(path: str) -> dict[str, Any]:
     try:
         return _content(f"config_file {path}", inputs.read_text(path))
     except FileNotFoundError:
-        logger.warning("config_file %s: no such file; it is not needed", path)
+        _say_once("config_file %s: no such file; it is not needed", path)
         return {}
     except (OSError, UnicodeDecodeError) as error:
         raise ModelFormatError(f"config_file {path}: cannot be read as JSON: {error}") from None

@@ -12,6 +12,9 @@ from opendpu_arch.extras import needs
 if TYPE_CHECKING:
     import onnxruntime
 
+PRECISE = "session.x64quantprecision"
+"""onnxruntime's option, see :func:`precise_session`."""
+
 
 def open_session(
     model: onnx.ModelProto,
@@ -54,8 +57,6 @@ def open_session(
     options.intra_op_num_threads = threads
     # Threads that wait for work sleep: spinning takes cores from numpy, and from other processes.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    # Processors with AVX2 but no VNNI add pairs of products in 16 bits, which saturate.
-    options.add_session_config_entry("session.x64quantprecision", "1")
     # The memory that runs share grows by doubling, which is not for weights.
     options.add_session_config_entry("session.use_device_allocator_for_initializers", "1")
     options.enable_cpu_mem_arena = keep_memory
@@ -71,10 +72,31 @@ def open_session(
         options.add_external_initializers(list(weights), values)
     for library in libraries:
         options.register_custom_ops_library(library)
-    return onnxruntime.InferenceSession(
-        model.SerializeToString(), options,
-        providers=["CPUExecutionProvider"], enable_fallback=0,
-    )  # fmt: skip
+    return precise_session(model.SerializeToString(), options)
+
+
+def precise_session(
+    model: bytes | str, options: "onnxruntime.SessionOptions"
+) -> "onnxruntime.InferenceSession":
+    """Return a session, given a model or its path, in which no sum of products saturates.
+
+    Processors with AVX2 but no VNNI add pairs of products of uint8 and int8 in 16 bits, unless
+    weights are made uint8, which an option has the optimizer do. It does so beside int8, too, where
+    nothing would saturate, and then finds no kernel: such models are opened without the option.
+    """
+    import onnxruntime
+    from onnxruntime.capi import onnxruntime_pybind11_state as states
+
+    for wanted in ("1", "0"):
+        options.add_session_config_entry(PRECISE, wanted)
+        try:
+            return onnxruntime.InferenceSession(
+                model, options, providers=["CPUExecutionProvider"], enable_fallback=0
+            )
+        except states.NotImplemented:
+            if wanted == "0":
+                raise
+    raise AssertionError
 
 
 def reason_of(error: Exception) -> str:

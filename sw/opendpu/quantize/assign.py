@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Quantizations of all tensors and constants together: those that a DPU can run, and others."""
 
+import dataclasses
 from collections.abc import Callable
 
-from opendpu.ir import Graph, Quantization
+from opendpu.ir import Graph, Node, Quantization
 from opendpu.quantize.layers import bias_of, parameters_of
 from opendpu.quantize.observers.observed import Observed
 from opendpu.quantize.placement.groups import ScaleGroups
 from opendpu.quantize.placement.specs import TensorSpecs
 from opendpu.quantize.scales.choose import choose_scales
-from opendpu.quantize.scales.constants import bias_scale, weight_scales
+from opendpu.quantize.scales.constants import bias_scale, weight_scales, weights_for_bias
 from opendpu.quantize.scales.shifts import make_legal
 
 Refine = Callable[[dict[str, int], dict[str, Quantization]], dict[str, int]]
@@ -56,15 +57,33 @@ def free_scales(
     """Return quantizations of any kind by op or constant, for evaluation and export."""
     chosen = choose_scales(groups, observed, specs.results)
     weights = weight_scales(graph, specs.weights)
-    constants = {}
+    biases: dict[str, Node] = {}
+    constants: dict[str, Quantization] = {}
     for name in groups.results:
         layer, arguments = graph[name], parameters_of(graph[name])
-        if name in weights:
-            constants[layer.inputs[arguments.weights][0]] = weights[name]
+        found = weights.get(name)
         for bias in layer.inputs.get(arguments.bias, ()):
             if specs.bias[name].is_quantized:
-                constants[bias] = bias_scale(
-                    bias_of(graph, layer), specs.bias[name], weights.get(name),
+                biases[bias] = layer
+                found = weights_for_bias(
+                    bias_of(graph, layer), specs.bias[name], found,
                     chosen.get(layer.inputs["input"][0]),
                 )  # fmt: skip
+        if found is not None:
+            constant = layer.inputs[arguments.weights][0]
+            constants[constant] = _wider(found, constants.get(constant, found))
+    for bias, layer in biases.items():
+        weight = layer.inputs.get(parameters_of(layer).weights, ("",))[0]
+        constants[bias] = bias_scale(
+            bias_of(graph, layer), specs.bias[layer.name], constants.get(weight),
+            chosen.get(layer.inputs["input"][0]),
+        )  # fmt: skip
     return chosen | constants
+
+
+def _wider(one: Quantization, other: Quantization) -> Quantization:
+    """Return the quantization of weights that two layers share: none of their biases saturates."""
+    if len(one.scale) != len(other.scale):
+        return one
+    scale = tuple(map(max, one.scale, other.scale))
+    return dataclasses.replace(one, scale=scale)

@@ -92,8 +92,9 @@ class Energies:
             if found[second].shape != wanted[name].shape:
                 self._uneven.add(name)
                 continue
-            self._signal[name] += energy(wanted[name])
-            self._noise[name] += _energy_between(found[second], wanted[name])
+            noise, signal = noise_and_signal(found[second], wanted[name])
+            self._signal[name] += signal
+            self._noise[name] += noise
 
     def ratios(self) -> dict[str, float | None]:
         """Return signal to noise by name of the first op, in dB; None stands for no noise."""
@@ -102,6 +103,19 @@ class Energies:
             for name in self._signal
             if name not in self._uneven
         }
+
+
+def noise_and_signal(found: Array, wanted: Array) -> tuple[float, float]:
+    """Return the energies of a difference and of what is wanted.
+
+    Where both are the same infinity, as in masks of attention, nothing is compared.
+    """
+    with np.errstate(invalid="ignore"):
+        noise, signal = _energy_between(found, wanted), energy(wanted)
+    if math.isfinite(noise) and math.isfinite(signal):
+        return noise, signal
+    kept = np.isfinite(wanted) | (found != wanted)
+    return energy(found[kept] - wanted[kept]), energy(wanted[np.isfinite(wanted)])
 
 
 def energy(array: Array) -> float:
@@ -131,4 +145,4 @@ def ratio_of(signal: float, noise: float) -> float | None:
     """Return signal to noise in dB; None stands for no noise."""
     if not noise:
         return None
-    return 10 * math.log10(signal / noise) if signal else -math.inf
+    return -math.inf if not signal or math.isinf(noise) else 10 * math.log10(signal / noise)

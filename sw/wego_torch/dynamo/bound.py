@@ -56,10 +56,15 @@ class Bound:
             Role.TENSOR if role is Role.CAPTURED and node in changed else role
             for node, role in zip(heads, map(_role, heads, example_inputs), strict=True)
         ]
+        examples = [  # with sizes as symbols, which those of example_inputs need not have
+            head.meta.get("example_value", value)
+            for head, value in zip(heads, example_inputs, strict=True)
+        ]
         self._places = {
-            steady: self._places_of(example_inputs, self.changing(example_inputs, steady))
+            steady: self._places_of(examples, self.changing(examples, steady))
             for steady in (False, True)
         }
+        self._used = {index for index, head in enumerate(heads) if head.users}
         self.trainable = any(
             isinstance(x, torch.Tensor) and x.requires_grad
             for role, x in zip(self.roles, example_inputs, strict=True)
@@ -98,6 +103,11 @@ class Bound:
         numbers = [hash(float(value)) for role, value in pairs if role is Role.NUMBER]
         constants = [value for role, value in pairs if role is Role.CONSTANT]
         return (*numbers, *self._watched.versions(constants))
+
+    def numbers(self, args: Sequence[Any], steady: bool) -> tuple[str, ...]:
+        """Return the numbers of a call that are no sizes of its :meth:`changing` tensors."""
+        places = self._places[steady].items()
+        return tuple(repr(args[i]) for i, place in places if place is None and i in self._used)
 
     def module(self, args: Sequence[Any], steady: bool) -> "BoundModule":
         """Return the graph with the constants of a call, as a module of :meth:`changing`."""

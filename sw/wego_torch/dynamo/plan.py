@@ -17,6 +17,7 @@ from opendpu.frontend.pytorch.capture import capture
 from opendpu_arch.errors import UnsupportedError
 from wego_torch import messages
 from wego_torch.dynamo.bound import Body
+from wego_torch.dynamo.each_sample import EachSample
 from wego_torch.dynamo.mixed import around_mixing
 from wego_torch.dynamo.mutation import functional
 from wego_torch.dynamo.options import Options
@@ -41,7 +42,7 @@ from wego_torch.dynamo.precision import (
     without_autocast,
 )
 from wego_torch.dynamo.rebatch import rebatched
-from wego_torch.dynamo.samples import Samples, is_of_each, samples_in
+from wego_torch.dynamo.samples import Samples, samples_in
 
 Show = Callable[[str], None]
 
@@ -75,65 +76,7 @@ class Plan:
                 return typed(plain(single(tensors)), self.types)
         if not self.batched:
             return self.module(*tensors)
-        return _EachSample(self.module).run_all(tensors)
-
-
-class _EachSample(torch.fx.Interpreter):
-    """Computes a module for one sample with several: DPU parts take all of them at once.
-
-    Values are lists with an element for each sample.
-    """
-
-    def __init__(self, module: torch.fx.GraphModule) -> None:
-        super().__init__(module, garbage_collect_values=True)
-        self._count = 0
-
-    def run_all(self, tensors: Sequence[torch.Tensor]) -> Any:
-        """Return the results, samples along the first axis again."""
-        self._count = samples_in(tensors)
-        results = self.run(
-            *(
-                [t if is_of_each(t, tensors) else t[i : i + 1] for i in range(self._count)]
-                for t in tensors
-            ),
-            enable_io_processing=False,
-        )
-        leaves = [torch.utils._pytree.tree_flatten(one) for one in results]
-        joined = [
-            _joined(column) if isinstance(column[0], torch.Tensor) else column[0]
-            for column in zip(*(flat for flat, _ in leaves), strict=True)
-        ]
-        flat = torch.utils._pytree.tree_unflatten(joined, leaves[0][1])
-        return self.graph.process_outputs(flat)
-
-    def run_node(self, n: torch.fx.Node) -> Any:
-        """Return the value of a node for every sample."""
-        if n.op in ("placeholder", "get_attr"):
-            found = super().run_node(n)
-            return found if n.op == "placeholder" else [found] * self._count
-        calls = [self._arguments(n, index) for index in range(self._count)]
-        if n.op == "output":
-            return [args[0] for args, _ in calls]
-        if n.op == "call_module":
-            part = self.fetch_attr(str(n.target))
-            if isinstance(part, DpuPart):
-                return part.run_all([args for args, _ in calls])
-        run = getattr(self, n.op)
-        return [run(n.target, args, kwargs) for args, kwargs in calls]
-
-    def _arguments(self, node: torch.fx.Node, index: int) -> Any:
-        def value(one: torch.fx.Node) -> Any:
-            return self.env[one][index]
-
-        return torch.fx.map_arg((node.args, node.kwargs), value)
-
-
-def _joined(column: Sequence[torch.Tensor]) -> torch.Tensor:
-    """Return results of single samples as one; those without an axis for samples get it."""
-    if len(column) == 1:
-        return column[0]
-    joined = torch.cat if column[0].shape[:1] == (1,) else torch.stack
-    return joined(list(column))
+        return EachSample(self.module).run_all(tensors)
 
 
 def plan_of(
@@ -165,14 +108,30 @@ def plan_of(
         if not batched and samples_in(tensors) > 1:
             return Plan(_around_mixing(program, tensors, samples, options, may_mix), False)
         reasons: dict[str, str] = {}
-        parts = _with_parts(program, options, show, reasons)
-        if not any(isinstance(part, DpuPart) for part in parts.modules()):
-            raise UnsupportedError(f"no part of it is for the DPU{_shown(reasons)}")
-        _calibrate(parts, samples, 1 if batched else samples_in(tensors))
-        for part in parts.modules():
-            if isinstance(part, DpuPart):
-                part.compile(options, show)
+        size = 1 if batched else samples_in(tensors)
+        parts = _calibrated(program, options, samples, size, show, reasons)
+        if endless := set[str]().union(*(part.not_finite() for part in _dpu_parts(parts))):
+            reasons |= dict.fromkeys(endless, "it takes or gives what is not finite")
+            parts = _calibrated(program, options, samples, size, show, reasons)
+        for part in _dpu_parts(parts):
+            part.compile(options, show)
     return Plan(parts, batched)
+
+
+def _calibrated(
+    program: ExportedProgram, options: Options, samples: Samples, size: int, show: Show,
+    reasons: dict[str, str],
+) -> torch.fx.GraphModule:  # fmt: skip
+    """Return a program whose parts have seen their inputs, except for operators with reasons."""
+    parts = _with_parts(program, options, show, reasons)
+    if not _dpu_parts(parts):
+        raise UnsupportedError(f"no part of it is for the DPU{_shown(reasons)}")
+    _calibrate(parts, samples, size)
+    return parts
+
+
+def _dpu_parts(module: torch.nn.Module) -> list[DpuPart]:
+    return [part for part in module.modules() if isinstance(part, DpuPart)]
 
 
 def _shown(reasons: Mapping[str, str]) -> str:
@@ -225,12 +184,12 @@ def _with_parts(
 ) -> torch.fx.GraphModule:
     """Return a program as a module whose supported parts are :class:`DpuPart`.
 
-    In ``why``, reasons of the others are noted, by operator.
+    In ``why``, reasons of the others are noted, by operator. Those that it has stay in PyTorch.
     """
     show("torch.compile: looking for parts for the DPU")
     target = chosen_target(options.target)
     try:
-        reasons = on_cpu(program, target) | complex_operators(program)
+        reasons = why | on_cpu(program, target) | complex_operators(program)
     except UnsupportedError as error:
         return _around_unknown(decomposed(program), error, options, show, why)
     why.update(reasons)

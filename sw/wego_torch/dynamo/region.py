@@ -11,11 +11,13 @@ import torch
 from opendpu.frontend.pytorch.capture import tracing
 from opendpu_arch.errors import ModelFormatError, UnsupportedError
 from wego_torch import messages
+from wego_torch.dynamo.attention import write_out
 from wego_torch.dynamo.bound import Bound, Role
 from wego_torch.dynamo.captured import Captured
 from wego_torch.dynamo.gradients import differentiable, remove_modes, without_gradients
 from wego_torch.dynamo.inlining import inline
 from wego_torch.dynamo.mutation import changes_module, is_transformed
+from wego_torch.dynamo.numbers import SizeResults, is_size
 from wego_torch.dynamo.plan import Plan, plan_of
 from wego_torch.dynamo.precision import ambient
 from wego_torch.dynamo.quantized import has_quantized, with_programs
@@ -24,9 +26,12 @@ from wego_torch.dynamo.session import Session
 from wego_torch.network import refuse_gradients
 
 PLANS = 8
-"""Sizes of its inputs for which a graph is compiled; others stay in PyTorch."""
+"""Sizes of its inputs, and numbers among them, for which a graph is compiled; others stay in
+PyTorch."""
 
 Sizes = tuple[tuple[int, ...], ...]
+Key = tuple[tuple[str, tuple[str, ...]], Sizes]
+"""Of a plan: the autocast around the program, numbers that it was given, and sizes."""
 
 
 class Shared:
@@ -36,8 +41,7 @@ class Shared:
         self.samples: dict[Sizes, Samples] = {}
         self.again: dict[Sizes, bool] = {}
         """Whether samples are those of the call that was done again."""
-        self.plans: dict[tuple[str, Sizes], Plan | None] = {}
-        """By the autocast around the program, and sizes."""
+        self.plans: dict[Key, Plan | None] = {}
         self.versions: tuple[int, ...] = ()
         self.captured = Captured()
         self.lock = threading.Lock()
@@ -58,7 +62,9 @@ class Region:
         self, graph: torch.fx.GraphModule, example_inputs: Sequence[Any], session: Session
     ) -> None:
         inline(graph)
+        write_out(graph)
         _check_mode(graph)
+        self._size_results = SizeResults(graph)
         self._differentiable = differentiable(graph)
         remove_modes(graph)
         self.graph, self.session = graph, session
@@ -85,8 +91,12 @@ class Region:
         WegoError
             The module is neither quantized nor is there data, or the device failed.
         """
+        return self._size_results.added(self._tensors, args)
+
+    def _tensors(self, *args: Any) -> Any:
+        """Return the results of the graph that are no sizes."""
         tensors = self.bound.tensors(args)
-        refuse_gradients(tensors)
+        refuse_gradients([tensor for tensor in tensors if tensor.is_leaf])  # others are of parts
         if self._empty or not tensors:
             return self.graph(*args)
         _refuse_without_values(tensors)
@@ -101,8 +111,10 @@ class Region:
         if self.session.calibrating:
             return self._look_on(sizes, tensors, args)
         self.session.calibrate()
-        if self._of_before and sizes not in self._shared.samples and not self._why_not:
-            self.session.calibrate_by(samples_in(self.bound.changing(args, steady=True)))
+        if sizes not in self._shared.samples and not self._why_not:
+            self.session.calibrate_as_called()
+            if self._of_before and sizes not in self._shared.samples:
+                self.session.calibrate_by(samples_in(self.bound.changing(args, steady=True)))
         with self._lock:
             ready, plan = self._known(sizes, args)
             changing = self.bound.changing(args, self._steady())  # what the plan is for
@@ -125,7 +137,9 @@ class Region:
                 self._shared.again[sizes] = self.session.again
             if sizes in samples and self._shared.again[sizes] == self.session.again:
                 samples[sizes].add(tensors, samples_in(self.bound.changing(args, steady=True)))
-        return self.graph(*args)
+        with torch.no_grad():
+            results = self.graph(*args)
+        return without_gradients(results, self._differentiable)
 
     def _steady(self) -> bool:
         """Return whether captured tensors are constants."""
@@ -148,10 +162,10 @@ class Region:
                 return True, shared.plans[key]
         return False, None
 
-    def _keys(self, sizes: Sizes, args: Sequence[Any]) -> tuple[tuple[str, Sizes], ...]:
+    def _keys(self, sizes: Sizes, args: Sequence[Any]) -> tuple["Key", ...]:
         """Return what a plan is kept by: for any number of samples, and for as many only."""
         count = samples_in(self.bound.changing(args, self._steady()))
-        around = ambient()
+        around = (ambient(), self.bound.numbers(args, self._steady()))
         return (around, sizes), (around, ((count,), *sizes))
 
     def _plan(
@@ -168,6 +182,10 @@ class Region:
                 f"a graph with inputs {shown} runs in PyTorch: with the calibration data, nothing "
                 "of these sizes came there, or it came with other numbers that are no tensors"
             )
+            return None
+        numbers = {around[1] for around, _ in shared.plans}
+        if len(numbers - {self.bound.numbers(args, steady)}) >= PLANS:
+            messages.say_once(f"a graph runs in PyTorch: it came with more than {PLANS} numbers")
             return None
         try:
             samples, columns = shared.samples[sizes], self.bound.columns(steady)
@@ -204,17 +222,10 @@ def _structure(graph: torch.fx.GraphModule, bound: Bound) -> tuple[str, ...]:
         if role is not Role.SIZE
     ]
     for node in graph.graph.nodes:
-        if node.op not in ("placeholder", "output") and not _is_size(node):
-            inputs = sum(not _is_size(source) for source in node.all_input_nodes)
+        if node.op not in ("placeholder", "output") and not is_size(node):
+            inputs = sum(not is_size(source) for source in node.all_input_nodes)
             found.append(f"{node.op} {node.target} {inputs}")
     return tuple(found)
-
-
-def _is_size(node: torch.fx.Node) -> bool:
-    """Tell whether what a node gives is a size, or sizes, of a tensor, and no tensor."""
-    value = node.meta.get("example_value")
-    leaves = value if isinstance(value, tuple) and value else (value,)
-    return all(isinstance(one, int | torch.SymInt) for one in leaves)
 
 
 def _check_mode(graph: torch.fx.GraphModule) -> None:

@@ -49,6 +49,8 @@ class Session:
         self.calibrated = False
         self.shared: dict[tuple[str, ...], Any] = {}
         """What graphs of the same code have in common, by what they do."""
+        self._modes: set[bool] = set()
+        """Whether the data was given with gradients enabled, see :meth:`calibrate_as_called`."""
         self.again = False
         """Whether the only batch is given a second time, see :meth:`calibrate`."""
         self._call, self._parameters, self._names = call, parameters, names
@@ -89,6 +91,7 @@ class Session:
                     "WEGO_TORCH_UNIMPLEMENTED",
                     "the backend was not called by torch.compile: no calibration",
                 )
+            self._modes.add(torch.is_grad_enabled())
             with self._looking_on():
                 shown = self._show(self._batches())
                 if not shown.samples:
@@ -115,6 +118,18 @@ class Session:
             with self._looking_on():
                 self._show(call for one in self._batches() for call in _divided(one, count))
 
+    def calibrate_as_called(self) -> None:
+        """Call the compiled module with the calibration data again, if gradients are enabled now
+        and were not then, or the other way round: modules may compute another graph with them.
+        """
+        data, mode = self.options.calibration, torch.is_grad_enabled()
+        with tracing(), self._lock:
+            if mode in self._modes or isinstance(data, Iterator) or self._call is None:
+                return
+            self._modes.add(mode)
+            with self._looking_on():
+                self._show(self._batches())
+
     @contextlib.contextmanager
     def _looking_on(self) -> Iterator[None]:
         self._calibrating = threading.get_ident()
@@ -128,8 +143,10 @@ class Session:
         assert self._call is not None
         shown = _Shown()
         for args, kwargs in calls:
-            with torch.no_grad():
-                self._call(*args, **kwargs)
+            without = torch.utils._pytree.tree_map_only(
+                torch.Tensor, torch.Tensor.detach, (args, kwargs)
+            )
+            self._call(*without[0], **without[1])
             shown.calls, shown.last = shown.calls + 1, (args, kwargs)
             shown.samples += _size(shown.last, 1)
             if shown.samples >= self.options.samples:

@@ -9,6 +9,7 @@ from opendpu.ir import Array, FloatGraph, Node, QuantizedGraph
 from opendpu.ir.types import FLOAT32
 from opendpu.ops.session import Session
 from opendpu.quantize.finetune.blocks import Block
+from opendpu.quantize.noise import noise_and_signal
 from opendpu.quantize.placement.insert import with_plain_constants
 from opendpu.quantize.samples import Samples
 
@@ -62,8 +63,9 @@ class Guard:
             for number, (name, source) in enumerate(self._ends.items()):
                 if found[name].shape != wanted[source].shape:
                     continue
-                noise[number] += _energy(found[name] - wanted[source])
-                signal[number] += _energy(wanted[source])
+                found_noise, found_signal = noise_and_signal(found[name], wanted[source])
+                noise[number] += found_noise
+                signal[number] += found_signal
         return noise / np.maximum(signal, np.finfo(np.float32).tiny)
 
     def is_better(self) -> bool:
@@ -97,7 +99,3 @@ def last_fixes(graph: QuantizedGraph) -> dict[str, Node]:
         elif behind:
             leads.add(node.name)
     return dict(reversed(found.items()))
-
-
-def _energy(array: Array) -> float:
-    return float(np.square(array, dtype=np.float64).sum())

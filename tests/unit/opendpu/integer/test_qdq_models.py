@@ -18,6 +18,7 @@ from opendpu.frontend import load_onnx
 from opendpu.integer import IntegerNetwork
 from opendpu.ir import FixedGraph, Node, QuantizedGraph
 from opendpu.ops.formats import real_numbers
+from opendpu.ops.inference import precise_session
 from opendpu.ops.session import Session
 from opendpu.quantize import complete
 
@@ -46,6 +47,7 @@ class Onnxruntime:
             if node.op_type == "DequantizeLinear" and node.input[0] in made:
                 self.reals[node.output[0]] = node.input[0]
                 integers.append(node.input[0])
+        with_unsigned_weights(model.graph)
         own = {item.name for item in model.graph.output}
         model.graph.output.extend(
             onnx.ValueInfoProto(name=n) for n in dict.fromkeys(integers) if n not in own
@@ -69,6 +71,47 @@ class Onnxruntime:
                 np.int8
             )
         return found | {r: found[i] for r, i in self.reals.items() if i in found}
+
+
+WEIGHTS = {"QLinearConv": 3, "QLinearMatMul": 3, "QGemm": 3}
+"""Operators of integers, and which input their weights are; the zero point is the second after."""
+
+
+def with_unsigned_weights(graph: onnx.GraphProto) -> None:
+    """Let weights beside uint8 be uint8, too, which changes no result.
+
+    With int8 ones, onnxruntime adds pairs of products in 16 bits on processors with AVX2 and no
+    VNNI, where they saturate. Its session option against that, ``session.x64quantprecision``, does
+    this while it optimizes, which here it must not. Products of int8 by int8 do not saturate.
+    """
+    constants = {item.name: item for item in graph.initializer}
+    changed = {
+        node.input[place]
+        for node in graph.node
+        if node.op_type in WEIGHTS and constants[node.input[2]].data_type == onnx.TensorProto.UINT8
+        for place in (WEIGHTS[node.op_type], WEIGHTS[node.op_type] + 2)
+    }
+    for name in changed:
+        values = onnx.numpy_helper.to_array(constants[name])
+        if values.dtype == np.int8:
+            moved = (values.astype(np.int16) + 128).astype(np.uint8)
+            constants[name].CopyFrom(onnx.numpy_helper.from_array(moved, name))
+
+
+def test_weights_of_either_kind_give_the_same(tmp_path):
+    formats, kinds = onnxruntime.quantization.QuantFormat, onnxruntime.quantization.QuantType
+    for kind in (kinds.QUInt8, kinds.QInt8):
+        path, shape = draw(3, tmp_path, quant_format=formats.QOperator, activation_type=kind)
+        model = onnx.load(path)
+        before = model.SerializeToString()
+        with_unsigned_weights(model.graph)
+        assert (model.SerializeToString() == before) == (kind == kinds.QInt8)
+        for sample in inputs_of(np.random.default_rng(1), shape, SAMPLES):
+            both = [
+                precise_session(given, onnxruntime.SessionOptions()).run(None, {INPUT: sample})[0]
+                for given in (before, model.SerializeToString())
+            ]
+            np.testing.assert_array_equal(*both)
 
 
 def part(graph: FixedGraph, node: Node, known) -> tuple[list[str], list[Node]]:

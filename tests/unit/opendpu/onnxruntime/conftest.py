@@ -18,6 +18,12 @@ from opendpu.quantize_model import quantize_onnx
 SHAPE = (3, 8, 8)
 
 
+@pytest.fixture(autouse=True)
+def _nothing_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forget which warnings were given in this process."""
+    monkeypatch.setattr("opendpu.onnxruntime.options._said", set())
+
+
 @pytest.fixture
 def samples() -> np.ndarray:
     return np.random.default_rng(5).normal(0, 1, (12, *SHAPE)).astype(np.float32)

@@ -53,10 +53,9 @@ def test_targets_that_are_other_processors(name: str, caplog: pytest.LogCaptureF
     for given, environment in (
         ({"target": name}, {}), ({"xlnx_target_name": name}, {}), ({}, {"XLNX_TARGET_NAME": name}),
     ):  # fmt: skip
-        caplog.clear()
         found = ProviderOptions.read(given, environment)
         assert (found.target, found.chosen) == (DEFAULT_TARGET, False)
-        assert f"target {name} is no DPU" in caplog.text
+    assert caplog.text.count(f"target {name} is no DPU") == 1, "said once"
     assert ProviderOptions.read({"xlnx_target_name": "B800"}, {}).target == "B800"
 
 
@@ -76,7 +75,7 @@ def test_options_that_nobody_knows_are_named(caplog: pytest.LogCaptureFixture) -
     assert ProviderOptions.read(given, {}).device == "ref"
     assert ProviderOptions.read(given, {"OPENDPU_DEVICE": "iss"}).device == "iss"
     for name in ("option custom_ops_library", "option enable_graph_caching", "device NPU"):
-        assert f"{name} is none of this provider's" in caplog.text
+        assert caplog.text.count(f"{name} is none of this provider's") == 1, "said once"
 
 
 @pytest.mark.parametrize(

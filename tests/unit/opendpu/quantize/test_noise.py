@@ -52,6 +52,18 @@ def test_tiny_values_have_signal_and_noise():
     assert made.ratios() == {"a": 0.0}
 
 
+def test_the_same_infinity_is_no_noise():
+    """As in masks of attention: what is left out is no number that could be off."""
+    wanted = np.array([1.0, -np.inf, 2.0, np.inf], np.float32)
+    energies = Energies([("x", "y")])
+    energies.add({"x": wanted}, {"y": wanted + np.float32(0.1)})
+    assert energies.ratios() == {"x": pytest.approx(10 * np.log10(5 / 0.02), rel=1e-4)}
+    for other in (-np.inf, 3.0):
+        energies = Energies([("x", "y")])
+        energies.add({"x": wanted}, {"y": np.array([1.0, -np.inf, 2.0, other], np.float32)})
+        assert energies.ratios() == {"x": -np.inf}
+
+
 def test_shapes_that_differ_are_left_out():
     energies = Energies([("a", "b"), ("c", "d")])
     one, two = np.ones((2, 3), np.float32), np.full((2, 3), 1.1, np.float32)

@@ -235,3 +235,18 @@ def test_same_data_same_result():
         assert (one.name, one.type) == (other.name, other.type)
         if one.value is not None:
             np.testing.assert_array_equal(one.value, other.value)
+
+
+@pytest.mark.parametrize("granularity", ["per_tensor", "per_channel"])
+@pytest.mark.parametrize("scale", ["float", "power_of_two"])
+def test_large_biases_beside_weights_of_sixteen_bits(scale, granularity):
+    """In steps of the products they would not fit into 32 bits: weights have fewer bits then."""
+    made = net()
+    for name in ("a", "b"):
+        bias = made[made[name].inputs["bias"][0]]
+        bias.value = (40 * bias.value).astype(np.float32)
+    wide = TensorSpec(bits=16, scale=scale, method="max")
+    weights = dataclasses.replace(wide, granularity=granularity)
+    bias = TensorSpec(bits=32, scale=scale, granularity=granularity)
+    config = QuantizeConfig(input=wide, activation=wide, weights=weights, bias=bias)
+    assert sqnr(made, quantize(made, samples(), config), samples()["x"]) > 70

@@ -15,6 +15,7 @@ import numpy as np
 import onnxruntime
 from onnxruntime.quantization import CalibrationMethod, QuantType
 
+from opendpu.ops.inference import precise_session
 from opendpu_arch.errors import DPUError, UnsupportedError
 from quark.onnx.quantization.api import ModelQuantizer
 from quark.onnx.quantization.auto_search.metrics import DISTANCES, Array, metric_of
@@ -236,9 +237,7 @@ def _results(path: str | os.PathLike[str], batches: Sequence[Batch]) -> list[Arr
     """Return what a model gives, result by result over all batches."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
-    session = onnxruntime.InferenceSession(
-        os.fspath(path), options, providers=["CPUExecutionProvider"]
-    )
+    session = precise_session(os.fspath(path), options)
     one_by_one = all(given.shape[:1] == [1] for given in session.get_inputs())
     feeds = [feed for batch in batches for feed in (_singles(batch) if one_by_one else [batch])]
     return [np.asarray(array, np.float64) for feed in feeds for array in session.run(None, feed)]
