@@ -16,6 +16,7 @@ from opendpu.compiler.kinds import EMITTERS, TILINGS, cycles_alone
 from opendpu.compiler.network import Network
 from opendpu.compiler.network.augment import augment
 from opendpu.compiler.network.balance import balance
+from opendpu.compiler.network.enlarge import enlarge
 from opendpu.compiler.network.fuse import fuse
 from opendpu.compiler.network.join_resized import join_resized
 from opendpu.compiler.network.join_windows import join_windows
@@ -58,6 +59,10 @@ def _space_to_depth(network: Network, target: Target) -> Network:
     return space_to_depth(network, target, cycles_alone)
 
 
+def _enlarge(network: Network, target: Target) -> Network:
+    return enlarge(network, target, cycles_alone)
+
+
 def _tile(residency: Residency, target: Target) -> Tiled | Refusal:
     return tile(residency, target, TILINGS)
 
@@ -70,6 +75,10 @@ BACKEND_PASSES = (
     BackendPass(
         "phases", "pointwise convolutions read the phases of a transposed one, not the whole map",
         "network", "network", read_phases,
+    ),
+    BackendPass(
+        "enlarge", "convolutions read the pixels that were put into channels, with larger kernels",
+        "network", "network", _enlarge,
     ),
     BackendPass(
         "augment", "kernel columns of first layers become channels, where LOAD can do that",
