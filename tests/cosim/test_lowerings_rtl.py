@@ -22,12 +22,14 @@ from test_enlarge import graph as focused  # noqa: E402
 from test_interleaved import transposed  # noqa: E402
 from test_scale import gated  # noqa: E402
 from test_shared import with_tables  # noqa: E402
+from test_split_channels import bottlenecks, fewer_parts  # noqa: E402
 
 from opendpu.compiler import backend  # noqa: E402
 from opendpu.compiler.layers import misc  # noqa: E402
 from opendpu.compiler.lower import interleaved  # noqa: E402
 from opendpu.compiler.network import enlarge, join_windows  # noqa: E402
 from opendpu.compiler.network import scale as scale_pass  # noqa: E402
+from opendpu.compiler.network.split_channels import split_channels  # noqa: E402
 
 pytestmark = pytest.mark.cosim
 
@@ -94,6 +96,18 @@ def test_convolutions_of_pixels_in_channels(
     for inside in (False, True):
         rows, columns, channels = rng.integers((4, 4, 1), (9, 9, 5)).tolist()
         as_reference(focused((2 * rows, 2 * columns, channels), inside=inside), memory=memory)
+
+
+@pytest.mark.parametrize("memory", MEMORIES)
+def test_parts_of_channels(
+    memory: str, rng: np.random.Generator, as_reference: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(
+        backend, "split_channels", lambda n, t, _: split_channels(n, t, fewer_parts)
+    )
+    rows, columns = rng.integers(6, 12, 2).tolist()
+    as_reference(bottlenecks((rows, columns), (8, 4), inputs=8), memory=memory)
 
 
 @pytest.mark.parametrize("memory", MEMORIES)
