@@ -18,15 +18,18 @@ sys.path.append(str(TESTS / "unit" / "opendpu" / "compiler" / "network"))
 
 from graph_draws import Quantized  # noqa: E402
 from network_draws import replace_pass, share_everything  # noqa: E402
+from test_enlarge import graph as focused  # noqa: E402
 from test_interleaved import transposed  # noqa: E402
 from test_scale import gated  # noqa: E402
 from test_shared import with_tables  # noqa: E402
+from test_split_channels import bottlenecks, fewer_parts  # noqa: E402
 
 from opendpu.compiler import backend  # noqa: E402
 from opendpu.compiler.layers import misc  # noqa: E402
 from opendpu.compiler.lower import interleaved  # noqa: E402
-from opendpu.compiler.network import join_windows  # noqa: E402
+from opendpu.compiler.network import enlarge, join_windows  # noqa: E402
 from opendpu.compiler.network import scale as scale_pass  # noqa: E402
+from opendpu.compiler.network.split_channels import split_channels  # noqa: E402
 
 pytestmark = pytest.mark.cosim
 
@@ -70,6 +73,41 @@ def test_windows_of_a_first_layer_that_are_one_pixel(
         q = Quantized(int(rng.integers(1 << 30)))
         x = q.data(int(rng.integers(5, 20)), 2 * stride * half, channels)
         as_reference(q.done(q.conv(x, "y", outputs, 3, stride, pad=1)), memory=memory)
+
+
+@pytest.mark.parametrize("memory", MEMORIES)
+def test_columns_of_a_first_layer_in_its_channels(
+    memory: str, rng: np.random.Generator, as_reference: Callable[..., None]
+) -> None:
+    """More bytes a pixel than two words, and kernels of which a pixel has some columns."""
+    for channels, kernel, stride in ((3, 7, 2), (8, 9, 1), (5, 14, 2)):
+        q = Quantized(int(rng.integers(1 << 30)))
+        x = q.data(*rng.integers(14, 20, 2).tolist(), channels)
+        pad = int(rng.integers(0, 3))
+        as_reference(q.done(q.conv(x, "y", 10, kernel, stride, pad=pad)), memory=memory)
+
+
+@pytest.mark.parametrize("memory", MEMORIES)
+def test_convolutions_of_pixels_in_channels(
+    memory: str, rng: np.random.Generator, as_reference: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(enlarge, "copying_cycles", lambda *_: 1 << 60)
+    for inside in (False, True):
+        rows, columns, channels = rng.integers((4, 4, 1), (9, 9, 5)).tolist()
+        as_reference(focused((2 * rows, 2 * columns, channels), inside=inside), memory=memory)
+
+
+@pytest.mark.parametrize("memory", MEMORIES)
+def test_parts_of_channels(
+    memory: str, rng: np.random.Generator, as_reference: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(
+        backend, "split_channels", lambda n, t, _: split_channels(n, t, fewer_parts)
+    )
+    rows, columns = rng.integers(6, 12, 2).tolist()
+    as_reference(bottlenecks((rows, columns), (8, 4), inputs=8), memory=memory)
 
 
 @pytest.mark.parametrize("memory", MEMORIES)

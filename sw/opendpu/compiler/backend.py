@@ -16,6 +16,7 @@ from opendpu.compiler.kinds import EMITTERS, TILINGS, cycles_alone
 from opendpu.compiler.network import Network
 from opendpu.compiler.network.augment import augment
 from opendpu.compiler.network.balance import balance
+from opendpu.compiler.network.enlarge import enlarge
 from opendpu.compiler.network.fuse import fuse
 from opendpu.compiler.network.join_resized import join_resized
 from opendpu.compiler.network.join_windows import join_windows
@@ -27,10 +28,11 @@ from opendpu.compiler.network.rows import fill_rows
 from opendpu.compiler.network.scale import scale
 from opendpu.compiler.network.sequence import sequence
 from opendpu.compiler.network.space_to_depth import space_to_depth
+from opendpu.compiler.network.split_channels import split_channels
 from opendpu.compiler.network.transpose import transpose
 from opendpu.compiler.plan import Plan
 from opendpu.compiler.planner.alone import fits_alone
-from opendpu.compiler.planner.choose_cascades import choose_cascades
+from opendpu.compiler.planner.choose_cascades import choose_cascades, expected_cycles
 from opendpu.compiler.planner.memory import allocate_memory
 from opendpu.compiler.planner.proposal import Proposal, Refusal, Residency, Tiled
 from opendpu.compiler.planner.residency import allocate_banks
@@ -58,6 +60,23 @@ def _space_to_depth(network: Network, target: Target) -> Network:
     return space_to_depth(network, target, cycles_alone)
 
 
+def _enlarge(network: Network, target: Target) -> Network:
+    return enlarge(network, target, cycles_alone)
+
+
+def _split_channels(network: Network, target: Target) -> Network:
+    return split_channels(network, target, _expected_cycles)
+
+
+def _expected_cycles(network: Network, target: Target) -> int:
+    """Return the cycles that the planner expects of what ``split_channels`` may make."""
+    names = [one.name for one in BACKEND_PASSES]
+    value: Any = network
+    for one in BACKEND_PASSES[names.index("split_channels") + 1 : names.index(REVISED)]:
+        value = one.run(value, target)
+    return expected_cycles(value, target)
+
+
 def _tile(residency: Residency, target: Target) -> Tiled | Refusal:
     return tile(residency, target, TILINGS)
 
@@ -72,8 +91,16 @@ BACKEND_PASSES = (
         "network", "network", read_phases,
     ),
     BackendPass(
+        "enlarge", "convolutions read the pixels that were put into channels, with larger kernels",
+        "network", "network", _enlarge,
+    ),
+    BackendPass(
         "augment", "kernel columns of first layers become channels, where LOAD can do that",
         "network", "network", augment,
+    ),
+    BackendPass(
+        "split_channels", "convolutions whose channels are split make each part on its own",
+        "network", "network", _split_channels,
     ),
     BackendPass(
         "sequence", "layers in depth-first order: a short cut right before its join",

@@ -27,6 +27,8 @@ MAX_SAVE_BYTES = largest(Save, "channel")
 """Bytes a pixel of one SAVE."""
 MAX_LOAD_PAD = min(largest(Load, "pad_start"), largest(Load, "pad_end"))
 """Bytes at either end of a pixel that LOAD zeroes."""
+MAX_PADDED_BYTES = 64
+"""Bytes of a pixel up to which LOAD zeroes any of them."""
 MAX_CHANNEL_GROUPS = min(
     largest(Conv, "channel_group"),
     largest(AluInit, "channel_group"),

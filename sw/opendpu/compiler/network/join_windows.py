@@ -11,8 +11,7 @@ import dataclasses
 
 from opendpu.compiler.layers import ConvLayer, FoldedConvLayer, Layer, fields_of
 from opendpu.compiler.layers.cost import conv_cycles, transfer_cycles
-from opendpu.compiler.limits import MAX_LOAD_PAD
-from opendpu.compiler.network.augment import MAX_CHANNELS
+from opendpu.compiler.limits import MAX_LOAD_PAD, MAX_PADDED_BYTES
 from opendpu.compiler.network.network import Network
 from opendpu_arch.target import Target
 
@@ -24,7 +23,9 @@ def join_windows(network: Network, target: Target) -> Network:
     """Return ``network`` with the windows of first layers joined."""
     for number, layer in enumerate(network.layers):
         if type(layer) is ConvLayer and _is_folded(network, layer):
-            pixels = _pixels(network, layer, target) if waits(network, layer, target) else 1
+            pixels = (
+                windows_together(network, layer, target) if waits(network, layer, target) else 1
+            )
             if pixels > 1:
                 network = _joined(network, number, layer, pixels, target)
     return network
@@ -33,7 +34,11 @@ def join_windows(network: Network, target: Target) -> Network:
 def _is_folded(network: Network, layer: ConvLayer) -> bool:
     """Tell whether ``augment`` made the input of a layer, which alone reads it."""
     alias = network.aliases.get(layer.source)
-    folded = alias is not None and alias.overlapping and layer.window.kernel_w == 1
+    folded = (
+        alias is not None
+        and alias.overlapping
+        and layer.window.kernel_w == layer.window.stride_w == 1
+    )
     return folded and len(network.consumers[layer.source]) == 1
 
 
@@ -47,14 +52,17 @@ def waits(network: Network, layer: ConvLayer, target: Target) -> bool:
     return target.pixel_parallel * layer.window.stride_h * row > compute
 
 
-def _pixels(network: Network, layer: ConvLayer, target: Target) -> int:
+def windows_together(network: Network, layer: ConvLayer, target: Target) -> int:
     """Return the windows that fit one word together, and into what LOAD can pad."""
     alias, source = network.aliases[layer.source], network.features[layer.source]
     holder, out = network.features[alias.holder], network.features[layer.output]
     parallel, best = target.channel_parallel, 1
     for pixels in range(2, MOST_PIXELS + 1):
         channels = source.channels + (pixels - 1) * alias.pixel_bytes
-        if -(-channels // parallel) > -(-source.channels // parallel) or channels > MAX_CHANNELS:
+        if (
+            -(-channels // parallel) > -(-source.channels // parallel)
+            or channels > MAX_PADDED_BYTES
+        ):
             break
         end = (-(-out.width // pixels) - 1) * pixels * alias.pixel_bytes + channels + alias.offset
         beyond = max(end - holder.width * holder.channels, 0) + -channels % parallel

@@ -29,11 +29,21 @@ Choice = tuple[int, tuple[Cascade, ...]]
 
 def choose_cascades(value: Network | Revision, target: Target) -> Proposal:
     """Return a network with its cascades."""
-    revision = value if isinstance(value, Revision) else unrestricted(value, target)
-    choice = _cheapest(revision)
-    if not isinstance(value, Revision):
-        revision, choice = _with_spills(revision, choice, target)
+    if isinstance(value, Revision):
+        return Proposal(revision=value, cascades=_cheapest(value)[1])
+    revision, choice = _unrevised(value, target)
     return Proposal(revision=revision, cascades=choice[1])
+
+
+def expected_cycles(network: Network, target: Target) -> int:
+    """Return the cycles that the cascades of a network are expected to take."""
+    return _unrevised(network, target)[1][0]
+
+
+def _unrevised(network: Network, target: Target) -> tuple[Revision, Choice]:
+    """Return what is proposed first, and its cycles and cascades."""
+    revision = unrestricted(network, target)
+    return _with_spills(revision, _cheapest(revision), target)
 
 
 def _with_spills(revision: Revision, choice: Choice, target: Target) -> tuple[Revision, Choice]:

@@ -44,6 +44,10 @@ SHAPES = {
     "one channel": ((25, 10, 1), (10, 4), 2, (4, 5)),
     "wide kernel": ((12, 40, 1), (11, 11), 3, (5, 5)),
     "stride of the kernel": ((12, 12, 2), (4, 4), 4, (0, 0)),
+    "a word more": ((20, 32, 3), (7, 7), 2, (3, 3)),
+    "some of the columns": ((12, 24, 8), (9, 9), 1, (3, 3)),
+    "some, every second": ((13, 26, 5), (14, 14), 2, (2, 2)),
+    "stride above the kernel": ((9, 9, 3), (2, 2), 3, (0, 0)),
     "narrow": ((6, 3, 3), (3, 3), 1, (1, 1)),
 }
 
@@ -82,8 +86,8 @@ def test_instructions_of_a_folded_layer() -> None:
 @pytest.mark.parametrize(
     ("why", "shape"),
     [
-        ("wider than two words", ((9, 9, 6), (3, 3), 1, (1, 1))),
-        ("gaps between pixels", ((9, 9, 3), (2, 2), 3, (0, 0))),
+        ("more beside a row than LOAD zeroes", ((12, 12, 5), (15, 15), 1, (7, 7))),
+        ("low, and faster with rows and columns exchanged", ((13, 32, 6), (9, 9), 1, (0, 0))),
         ("no step is saved", ((9, 9, 8), (3, 2), 1, (0, 0))),
         ("one column already", ((9, 9, 3), (3, 1), 1, (0, 0))),
     ],
@@ -93,9 +97,44 @@ def test_layers_that_stay_as_they_are(why: str, shape: tuple) -> None:
     assert augment(network, B512) == network, why
 
 
+@pytest.mark.parametrize(
+    ("name", "shape", "folded"),
+    [
+        ("B512", ((64, 64, 3), (7, 7), 2, (3, 3)), (7, 1, 1)),
+        ("B64", ((64, 64, 3), (5, 5), 1, (2, 2)), (5, 1, 1)),
+        ("B4096", ((64, 64, 3), (7, 7), 2, (3, 3)), (7, 1, 1)),
+        ("B4096", ((64, 64, 8), (9, 9), 1, (3, 3)), (8, 2, 1)),
+        ("B4096", ((64, 64, 5), (14, 14), 2, (2, 2)), (3, 7, 1)),
+        ("B4096", ((64, 64, 3), (3, 3), 4, (1, 1)), (4, 1, 1)),
+    ],
+)
+def test_columns_in_a_pixel(name: str, shape: tuple, folded: tuple[int, int, int]) -> None:
+    """Columns of a pixel, kernel columns that are left, and their stride."""
+    network, target = first_layer(*shape), Target.from_name(name)
+    after = augment(network, target)
+    (before,), (layer,) = network.layers, after.layers
+    columns = after.features[layer.source].channels // shape[0][2]
+    assert (columns, layer.window.kernel_w, layer.window.stride_w) == folded
+    assert layer.column_cycles(after.features, target) < before.column_cycles(
+        network.features, target
+    )
+
+
 def test_target_without_it() -> None:
     network = first_layer(*SHAPES["padded"])
     assert augment(network, dataclasses.replace(B512, channel_augmentation=False)) == network
+
+
+def test_every_weight_is_where_its_column_is() -> None:
+    network = first_layer((64, 64, 5), (14, 14), 2, (2, 2))
+    (before,), (after,) = network.layers, augment(network, Target.from_name("B4096")).layers
+    pixels = after.weights.reshape(12, 14, 7, 3, 5)
+    for column in range(14):
+        tap = min(column // 2, 6)
+        np.testing.assert_array_equal(
+            pixels[:, :, tap, column - 2 * tap], before.weights[:, :, column]
+        )
+    assert np.count_nonzero(after.weights) == np.count_nonzero(before.weights)
 
 
 def test_weights_keep_their_bytes() -> None:
