@@ -12,55 +12,33 @@ import numpy.typing as npt
 import onnx
 from onnx import TypeProto, helper, numpy_helper
 
-from opendpu.frontend import repeated_pixels
 from opendpu.frontend.analysis import Analysis
-from opendpu.frontend.attention import with_attention
 from opendpu.frontend.batch_first import sequence_first
 from opendpu.frontend.binding import Bound, Sizes, bind_inputs
 from opendpu.frontend.channel_grids import of_one_scale
 from opendpu.frontend.clusters import clustered
-from opendpu.frontend.duplicates import without_duplicates
-from opendpu.frontend.dynamic_quantization import in_float
-from opendpu.frontend.einsum import contracted
 from opendpu.frontend.expansion import spelled_out
 from opendpu.frontend.eye import as_constant
-from opendpu.frontend.feature_norms import gathered
 from opendpu.frontend.frames import frame_by_frame
-from opendpu.frontend.global_norms import globally_normalized
-from opendpu.frontend.guards import unguarded
-from opendpu.frontend.identities import without_identities
 from opendpu.frontend.input_values import Values
 from opendpu.frontend.integer_ports import with_real_ports
-from opendpu.frontend.last_channels import resized_channels_first
 from opendpu.frontend.libraries import check as check_libraries
-from opendpu.frontend.means import with_means
 from opendpu.frontend.model_file import AnyModel, constants_of, label_of, read_model, reads
-from opendpu.frontend.moments import with_central_moments
 from opendpu.frontend.narrow_pairs import with_bytes
-from opendpu.frontend.needless_pairs import rounded_once
-from opendpu.frontend.normalizations import normalized
+from opendpu.frontend.node_passes import Known, run_passes
 from opendpu.frontend.number_outputs import with_number_outputs
 from opendpu.frontend.opsets import opsets_of
 from opendpu.frontend.pair_operands import with_plain_operands
-from opendpu.frontend.patterns import recognized
-from opendpu.frontend.plain_norms import without_guards
 from opendpu.frontend.precision import in_single_precision, single
 from opendpu.frontend.qlinear import expanded
 from opendpu.frontend.qonnx import without_qonnx
-from opendpu.frontend.repetitions import unrepeated
 from opendpu.frontend.requantizing import Requantize, requantized
-from opendpu.frontend.separable import separated
 from opendpu.frontend.sequences import taken_apart
-from opendpu.frontend.single_axis_norms import over_one_axis
 from opendpu.frontend.single_node import Dialect, dtype_of, shape_of
-from opendpu.frontend.softmaxes import with_softmaxes
-from opendpu.frontend.space_to_batch import dilated
-from opendpu.frontend.stacks import unstacked
 from opendpu.frontend.traditional_ml import without_traditional_ml
 from opendpu.frontend.unfused import unfused
 from opendpu.frontend.unrolling import unrolled
 from opendpu.frontend.upgrade import upgraded
-from opendpu.frontend.window_axes import over_two_axes
 from opendpu.ir import Array, TensorType
 from opendpu.ops.quantizing import QUANTIZERS
 from opendpu_arch.errors import ModelFormatError
@@ -184,36 +162,8 @@ def read(
         for item in graph.output:
             before, now = shape_of(item.type) or (), analysis.shape(item.name) or ()
             bound.check_batch(label, item.name, before, now)
-    floats = analysis.shape_of_floats
-    nodes = without_identities(analysis.nodes, constants, outputs, floats)
-    nodes = dilated(nodes, constants, outputs, floats, analysis.add_floats)
-    nodes, count = in_float(nodes, constants, _uses(nodes, outputs), floats, analysis.add_floats)
-    nodes = over_two_axes(nodes, constants, floats, analysis.add_floats)
-    nodes = contracted(nodes, constants, floats, analysis.add_floats)
-    nodes = separated(nodes, constants, outputs, floats, analysis.add_floats, dialect)
-    nodes = with_attention(nodes, constants, floats, analysis.add_floats)
-    nodes = unguarded(nodes, constants, _uses(nodes, outputs))
-    nodes = without_duplicates(nodes, constants, outputs)
-    nodes = without_guards(nodes, constants, _uses(nodes, outputs), floats, outputs)
-    nodes = with_softmaxes(
-        nodes, constants, _uses(nodes, outputs), floats, analysis.add_floats, dialect.opset
-    )
-    nodes = unstacked(nodes, constants, _uses(nodes, outputs), floats)
-    nodes = gathered(nodes, constants, _uses(nodes, outputs), floats)
-    nodes = globally_normalized(nodes, constants, _uses(nodes, outputs), floats)
-    nodes = recognized(nodes, constants, _uses(nodes, outputs), analysis.alike)
-    nodes = rounded_once(nodes, constants, _uses(nodes, outputs))
-    nodes = repeated_pixels.resized(
-        nodes, constants, _uses(nodes, outputs), floats, analysis.add_floats
-    )
-    nodes = resized_channels_first(nodes, constants, floats, analysis.add_floats)
-    nodes = with_means(nodes, constants, _uses(nodes, outputs), floats, dialect.opset)
-    nodes = with_central_moments(
-        nodes, constants, _uses(nodes, outputs), floats, analysis.add_floats
-    )
-    nodes = normalized(nodes, constants, _uses(nodes, outputs), floats, analysis.add_floats)
-    nodes = over_one_axis(nodes, constants, floats, analysis.add_floats)
-    nodes = unrepeated(nodes, constants, _uses(nodes, outputs), floats)
+    known = Known(analysis, outputs)
+    nodes = run_passes(analysis.nodes, known)
     return Source(
         label=label,
         name=graph.name or pathlib.Path(label).stem,
@@ -224,24 +174,17 @@ def read(
         constants=constants,
         types=analysis.types,
         producers={name: node for node in nodes for name in node.output},
-        uses=_uses(nodes, outputs),
+        uses=known.uses(nodes),
         bound=bound,
         quantized=any(node.op_type in QUANTIZERS for node in given),
         declared=precision.declared if precision else {},
-        notes=notes + _notes(count, other_precision=precision is not None),
+        notes=notes + _notes(known.dynamic, other_precision=precision is not None),
     )
 
 
 def _notes(dynamic: int, *, other_precision: bool) -> list[str]:
     found = [DYNAMIC.format(count=dynamic, s="s" if dynamic > 1 else "")] if dynamic else []
     return [*found, PRECISION] if other_precision else found
-
-
-def _uses(nodes: Sequence[onnx.NodeProto], outputs: Sequence[str]) -> Counter[str]:
-    """Return how often each tensor is read, by nodes or as an output."""
-    found = Counter(name for node in nodes for name in reads(node))
-    found.update(outputs)
-    return found
 
 
 def _check(label: str, faults: Sequence[str]) -> None:
