@@ -48,6 +48,7 @@ from opendpu.frontend.qlinear import expanded
 from opendpu.frontend.qonnx import without_qonnx
 from opendpu.frontend.repetitions import unrepeated
 from opendpu.frontend.requantizing import Requantize, requantized
+from opendpu.frontend.scatters import as_concatenations
 from opendpu.frontend.separable import separated
 from opendpu.frontend.sequences import taken_apart
 from opendpu.frontend.single_axis_norms import over_one_axis
@@ -191,6 +192,7 @@ def read(
     nodes = separated(nodes, constants, outputs, floats, analysis.add_floats, dialect)
     nodes = with_attention(nodes, constants, floats, analysis.add_floats)
     nodes = unguarded(nodes, constants, _uses(nodes, outputs))
+    nodes = as_concatenations(nodes, constants, floats, analysis.add_floats)
     nodes = without_duplicates(nodes, constants, outputs)
     nodes = without_guards(nodes, constants, _uses(nodes, outputs), floats, outputs)
     nodes = with_softmaxes(
