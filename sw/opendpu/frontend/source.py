@@ -56,6 +56,7 @@ from opendpu.frontend.single_node import Dialect, dtype_of, shape_of
 from opendpu.frontend.softmaxes import with_softmaxes
 from opendpu.frontend.stacks import unstacked
 from opendpu.frontend.traditional_ml import without_traditional_ml
+from opendpu.frontend.unfolds import convolved
 from opendpu.frontend.unfused import unfused
 from opendpu.frontend.unrolling import unrolled
 from opendpu.frontend.upgrade import upgraded
@@ -189,6 +190,7 @@ def read(
     )
     nodes = over_two_axes(nodes, constants, floats, analysis.add_floats)
     nodes = contracted(nodes, constants, floats, analysis.add_floats)
+    nodes = convolved(nodes, constants, _uses(nodes, outputs), floats, analysis.add_floats)
     nodes = separated(nodes, constants, outputs, floats, analysis.add_floats, dialect)
     nodes = with_attention(nodes, constants, floats, analysis.add_floats)
     nodes = unguarded(nodes, constants, _uses(nodes, outputs))
