@@ -12,6 +12,7 @@ from opendpu.frontend import tidy
 from opendpu.frontend.binding import Sizes
 from opendpu.frontend.context import Call, Context
 from opendpu.frontend.fallback import keep_onnx
+from opendpu.frontend.float8 import is_float8
 from opendpu.frontend.gates import join_gates
 from opendpu.frontend.input_values import Values
 from opendpu.frontend.layout import CHANNELS_LAST, Value, plain
@@ -28,7 +29,7 @@ from opendpu.frontend.source import Source, attributes, read
 from opendpu.ir import NOTES, SCALARS, FloatGraph, Quantization
 from opendpu.ir.types import FLOAT32
 from opendpu.ops.foreign import DEFAULT_DOMAINS
-from opendpu.ops.quantizing import OPERATORS, is_quantizing
+from opendpu.ops.quantizing import OPERATORS, QUANTIZERS, is_quantizing
 from opendpu_arch.errors import ModelFormatError, UnsupportedError
 
 
@@ -183,13 +184,23 @@ def _convert_nodes(context: Context) -> None:
         raise UnsupportedError(f"{label}: {count} cannot be converted:\n  " + "\n  ".join(refusals))
 
 
+def _why_together(context: Context, cluster: Sequence[onnx.NodeProto]) -> str:
+    """Return why several nodes are kept as they are, in one."""
+    for node in cluster:
+        zero = context.source.constants.get(node.input[2]) if len(node.input) > 2 else None
+        if node.op_type in QUANTIZERS and zero is not None and is_float8(zero.dtype):
+            return (
+                f"tensor {node.input[0]!r} is quantized to {zero.dtype}, but the DPU has integers; "
+                "--requantize gives it 8 bits"
+            )
+    return "between its nodes go values that are no tensors of known shape"
+
+
 def _convert(context: Context, cluster: Sequence[onnx.NodeProto]) -> None:
     """Convert a node, or keep it and those that belong to it as ONNX."""
     context.origin = origin_of(cluster[0])
     if len(cluster) > 1:
-        keep_onnx(
-            context, cluster, "between its nodes go values that are no tensors of known shape"
-        )
+        keep_onnx(context, cluster, _why_together(context, cluster))
         return
     (proto,) = cluster
     before = context.snapshot()

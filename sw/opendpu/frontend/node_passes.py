@@ -30,11 +30,13 @@ from opendpu.frontend.normalizations import normalized
 from opendpu.frontend.patterns import recognized
 from opendpu.frontend.plain_norms import without_guards
 from opendpu.frontend.repetitions import unrepeated
+from opendpu.frontend.scatters import as_concatenations
 from opendpu.frontend.separable import separated
 from opendpu.frontend.single_axis_norms import over_one_axis
 from opendpu.frontend.softmaxes import with_softmaxes
 from opendpu.frontend.space_to_batch import dilated
 from opendpu.frontend.stacks import unstacked
+from opendpu.frontend.unfolds import convolved
 from opendpu.frontend.window_axes import over_two_axes
 from opendpu.ir import Array
 
@@ -96,9 +98,11 @@ PASSES: tuple[Callable[[Nodes, Known], Nodes], ...] = (
     _in_float,
     lambda n, k: over_two_axes(n, k.constants, k.shape_of, k.add_floats),
     lambda n, k: contracted(n, k.constants, k.shape_of, k.add_floats),
+    lambda n, k: convolved(n, k.constants, k.uses(n), k.shape_of, k.add_floats),
     lambda n, k: separated(n, k.constants, k.outputs, k.shape_of, k.add_floats, k.analysis.dialect),
     lambda n, k: with_attention(n, k.constants, k.shape_of, k.add_floats),
     lambda n, k: unguarded(n, k.constants, k.uses(n)),
+    lambda n, k: as_concatenations(n, k.constants, k.shape_of, k.add_floats),
     lambda n, k: without_duplicates(n, k.constants, k.outputs),
     lambda n, k: without_guards(n, k.constants, k.uses(n), k.shape_of, k.outputs),
     lambda n, k: with_softmaxes(n, k.constants, k.uses(n), k.shape_of, k.add_floats, k.opset),

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import onnx
 
+from opendpu.frontend.float8 import is_float8, largest, rounded
 from opendpu.frontend.model_file import constants_of_nodes
 from opendpu.frontend.narrow_pairs import in_bytes
 from opendpu.ir import Array, Quantization, Rounding
@@ -108,6 +109,9 @@ class Pairs:
         values = self.known.get(source)
         if values is not None and not real:
             values = in_bytes(values)
+        kind = self._float8(node, None if real else values)
+        if kind is not None:
+            return self._float_pair(node, source, kind, real=real) if bounds is None else None
         scale, zero = self._numbers(node, values.dtype if values is not None and not real else None)
         if scale is None or zero is None:
             return None
@@ -128,6 +132,35 @@ class Pairs:
             return Pair(source, grid, (low, high))
         integers = integers_of(values, grid) if real else values.astype(np.int64) - moved
         return Pair(source, grid, (low, high), real_numbers(np.clip(integers, low, high), grid))
+
+    def _float8(self, node: onnx.NodeProto, stored: Array | None) -> np.dtype[np.generic] | None:
+        """Return the format of eight bits in which a pair holds real numbers, if it does."""
+        zero = self.known.get(node.input[2]) if len(node.input) > 2 else None
+        for array in (stored, zero):
+            if array is not None and is_float8(array.dtype):
+                return array.dtype
+        return None
+
+    def _float_pair(
+        self, node: onnx.NodeProto, source: str, kind: np.dtype[np.generic], *, real: bool
+    ) -> Pair | None:
+        """Return the range of floating-point numbers of eight bits as one of integers."""
+        values, scale = self.known.get(source), self.known.get(node.input[1])
+        if scale is None or scale.ndim > 1 or not scale.size or not np.isfinite(scale).all():
+            return None
+        axis = _axis(node, scale, values)
+        if (scale <= 0).any() or (axis is None and scale.size > 1):
+            return None
+        steps = tuple(float(one) * largest(kind) / LARGEST for one in scale.ravel())
+        grid = Quantization(steps, (0,), axis, BITS, rounding=Rounding.PY3_ROUND)
+        if values is None:
+            return Pair(source, grid, (-LARGEST, LARGEST))
+        along = [1] * values.ndim
+        if axis is not None:
+            along[axis] = scale.size
+        spread = scale.astype(np.float32).reshape(along)
+        made = rounded(values, spread, kind) if real else values.astype(np.float32) * spread
+        return Pair(source, grid, (-LARGEST, LARGEST), made)
 
     def _numbers(
         self, node: onnx.NodeProto, stored: np.dtype[np.generic] | None

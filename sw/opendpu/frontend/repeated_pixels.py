@@ -4,7 +4,8 @@
 Keras 3 has ``UpSampling2D`` so: ``tf.repeat`` along rows, then along columns, each an axis of 1
 behind the axis that is repeated, a tile of that and a reshape. PyTorch's ``repeat_interleave`` and
 ``numpy.repeat`` of JAX come likewise, both axes at once too. tf2onnx leaves a transposition between
-a tile and its reshape, which follows the resize then.
+a tile and its reshape, which follows the resize then. Networks that enlarge images repeat channels,
+in front of a depth-to-space that makes pixels of them.
 """
 
 from collections.abc import Callable, MutableMapping, Sequence
@@ -21,6 +22,10 @@ Shape = tuple[int, ...]
 VIEWS = ("Unsqueeze", "Reshape")
 TILES = ("Tile", "Expand")
 TRANSPOSITIONS = ("Transpose",)
+CHANNELS = 1
+"""Axis of channels where they are in front, whose repetition is a convolution."""
+OF_MAPS = {"Add", "Concat", "Conv", "DepthToSpace"}
+"""What reads them then; heads that are repeated go into products."""
 ROWS_AND_COLUMNS = ([1, 2], [2, 3])
 """Axes of a feature map, with channels last or in front."""
 
@@ -72,10 +77,19 @@ def resized(
         if found is None:
             return None
         axes = [axis for axis, factor in enumerate(found.factors) if factor != 1]
-        if len(found.factors) != 4 or axes not in ROWS_AND_COLUMNS:
-            return None
         (y,), last = found.nodes[-1].output, found.nodes[-1]
         moved = list(found.order) != sorted(found.order)
+        readers = {reader.op_type for reader in links.readers.get(y, [])}
+        if (
+            len(found.factors) == 4
+            and axes == [CHANNELS]
+            and not moved
+            and (readers and readers <= OF_MAPS)
+        ):
+            channels = shape_of(node.input[0]) or ()
+            return Fusion([_copied(node.input[0], channels, found, constants)], found.nodes)
+        if len(found.factors) != 4 or axes not in ROWS_AND_COLUMNS:
+            return None
         scales, large = f"{y}_repeats", f"{y}_repeated" if moved else y
         constants[scales] = np.array(found.factors, np.float32)
         made = [helper.make_node(
@@ -89,6 +103,17 @@ def resized(
         return Fusion([with_origin(one, last) for one in made], found.nodes)
 
     return fused(nodes, find)
+
+
+def _copied(
+    x: str, shape: Shape, found: _Repeat, constants: MutableMapping[str, Array]
+) -> onnx.NodeProto:
+    """Return a convolution of one pixel that repeats each channel."""
+    (y,), factor = found.nodes[-1].output, found.factors[CHANNELS]
+    copies = np.repeat(np.eye(shape[CHANNELS], dtype=np.float32), factor, axis=0)
+    constants[f"{y}_copies"] = copies[:, :, None, None]
+    made = helper.make_node("Conv", [x, f"{y}_copies"], [y], found.nodes[-1].name)
+    return with_origin(made, found.nodes[-1])
 
 
 def _repeat(

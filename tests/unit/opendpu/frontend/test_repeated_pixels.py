@@ -65,6 +65,26 @@ def test_a_transposition_between_follows(rng):
     assert resizes(compare(parse(apart, opset=18), rng)) == []
 
 
+@pytest.mark.parametrize("reader", ["z = Add (c, c)", "z = DepthToSpace <blocksize = 2> (c)"])
+def test_channels_of_a_map_are_a_convolution(reader, rng):
+    text = """g (float[1, 3, 4, 5] x) => (float[{out}] z)
+      <int64[1] two = {{2}}, int64[5] times = {{1, 1, 4, 1, 1}}, int64[4] all = {{1, 12, 4, 5}}>
+      {{ a = Unsqueeze (x, two)  b = Tile (a, times)  c = Reshape (b, all)  {reader} }}"""
+    out = "1, 12, 4, 5" if "Add" in reader else "1, 3, 8, 10"
+    graph = compare(parse(text.format(reader=reader, out=out), opset=18), rng)
+    assert sum(node.kind == "conv2d" for node in graph) == 1
+    assert "tile" not in {node.kind for node in graph}
+
+
+def test_heads_that_are_repeated_for_a_product_are_no_convolution(rng):
+    text = """g (float[1, 2, 4, 5] x) => (float[1, 6, 4, 4] z)
+      <int64[1] two = {2}, int64[5] times = {1, 1, 3, 1, 1}, int64[4] all = {1, 6, 4, 5}>
+      { a = Unsqueeze (x, two)  b = Tile (a, times)  c = Reshape (b, all)
+        d = Transpose <perm = [0, 1, 3, 2]> (c)  z = MatMul (c, d) }"""
+    graph = compare(parse(text, opset=18), rng)
+    assert "conv2d" not in {node.kind for node in graph}
+
+
 @pytest.mark.parametrize(
     ("body", "out"),
     [
