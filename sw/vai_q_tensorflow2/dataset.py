@@ -132,7 +132,7 @@ def _are_arrays(dataset: Any, names: Sequence[str]) -> bool:
     """
     if not isinstance(dataset, list | tuple) or len(dataset) != len(names) or len(names) < 2:
         return False
-    shapes = [getattr(part, "shape", ()) for part in dataset]
+    shapes: list[Sequence[Any]] = [getattr(part, "shape", ()) for part in dataset]
     return all(map(len, shapes)) and len({int(shape[0]) for shape in shapes}) == 1
 
 
