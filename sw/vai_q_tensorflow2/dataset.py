@@ -127,16 +127,13 @@ def _of_arrays(
 def _are_arrays(dataset: Any, names: Sequence[str]) -> bool:
     """Tell whether a list is all samples of each input, as Keras takes them, not one of batches.
 
-    It is if there is an array for each of several inputs, which hold as many samples, and differ
-    in what they hold of one.
+    It is if there is an array for each of several inputs, which hold as many samples: as a batch,
+    an array alone would be that of the first input, and the others were missing.
     """
     if not isinstance(dataset, list | tuple) or len(dataset) != len(names) or len(names) < 2:
         return False
-    if not all(isinstance(part, np.ndarray) and part.ndim for part in dataset):
-        return False
-    return (
-        len({len(part) for part in dataset}) == 1 and len({part.shape[1:] for part in dataset}) > 1
-    )
+    shapes: list[Sequence[Any]] = [getattr(part, "shape", ()) for part in dataset]
+    return all(map(len, shapes)) and len({int(shape[0]) for shape in shapes}) == 1
 
 
 def _by_name(item: Any, names: Sequence[str]) -> dict[str, Array]:

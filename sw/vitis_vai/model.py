@@ -9,6 +9,7 @@ from opendpu.frontend.tensorflow.keras_file import read_keras
 from opendpu.frontend.tensorflow.keras_model import load_keras
 from opendpu.frontend.tensorflow.runtime import tf
 from opendpu.quantize import complete
+from opendpu_arch.errors import UnsupportedError
 from vai_q_tensorflow2.network import QuantizedNetwork
 from vai_q_tensorflow2.structure import is_nested, name_of, nested_like
 from vitis_vai.compiled import CompiledNetwork, specs
@@ -52,6 +53,10 @@ def create_wego_model(
     shapes = {name: tuple(shape) for name, shape in (feed_dict or {}).items()}
     is_file = isinstance(input_h5, str | os.PathLike)
     model: Any = read_keras(os.fspath(input_h5), known) if is_file else input_h5
+    if not hasattr(model, "name"):
+        raise UnsupportedError(
+            f"input_h5 is {type(model).__name__}, but must be a Keras model, or its file"
+        )
     label = os.fspath(input_h5) if is_file else model.name
     network = CompiledNetwork(complete(load_keras(model, shapes)), label, target)
 

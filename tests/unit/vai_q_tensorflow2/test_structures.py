@@ -153,3 +153,21 @@ def test_three_dimensions():
     data = np.random.default_rng(0).standard_normal((8, 4, 8, 8, 3)).astype(np.float32)
     made = vitis_quantize.VitisQuantizer(model).quantize_model(calib_dataset=data)
     assert close(made.predict(data, verbose=0), model.predict(data, verbose=0))
+
+
+def test_two_inputs_alike_and_a_layer_and_a_model_that_both_go_through(rng):
+    """A list of two arrays is one array an input, whose order is that of the model."""
+    inner = keras.Input((12, 12, 3))
+    inner = keras.Model(inner, layers.Conv2D(8, 3, activation="relu")(inner), name="inner")
+    shared = layers.Conv2D(8, 3, padding="same")
+    last, first = keras.Input((12, 12, 3), name="zz"), keras.Input((12, 12, 3), name="aa")
+    joined = layers.Concatenate()([inner(last), inner(first)])
+    apart = layers.Subtract()([shared(last), shared(first)])
+    found = [layers.GlobalAveragePooling2D()(x) for x in (joined, apart)]
+    model = keras.Model([last, first], layers.Dense(3)(layers.Concatenate()(found)))
+    data = [rng.normal(size=(16, 12, 12, 3)).astype(np.float32) for _ in range(2)]
+    made = vitis_quantize.VitisQuantizer(model).quantize_model(calib_dataset=data)
+    assert same(made(data), model(data))
+    wego = vitis_vai.create_wego_model(made)
+    (result,) = wego(*map(tf.constant, data))
+    np.testing.assert_allclose(result, made(data), rtol=0, atol=1e-6)

@@ -131,6 +131,12 @@ def test_what_is_refused(model, tmp_path):
         vitis_vai.create_wego_model("float.h5")
     with pytest.raises(DPUError, match=r"gone\.h5: no such file"):
         vitis_vai.create_wego_model("gone.h5")
+    (tmp_path / "saved").mkdir()
+    for call in (vitis_vai.create_wego_model, vitis_vai.quantize):
+        with pytest.raises(DPUError, match=r"saved is a folder, but must be a file of Keras"):
+            call(tmp_path / "saved")
+    with pytest.raises(DPUError, match=r"input_h5 is NoneType, but must be a Keras model"):
+        vitis_vai.create_wego_model(None)
 
 
 LOAD = """

@@ -34,6 +34,11 @@ def read_keras(path: str | pathlib.Path, custom_objects: Mapping[str, Any] | Non
         Neither can read it, or Keras 2 would be needed and is not installed.
     """
     path = pathlib.Path(path)
+    if path.is_dir():
+        raise ModelFormatError(
+            f"{path} is a folder, but must be a file of Keras (.keras, .h5); a SavedModel is taken "
+            "by the commands opendpu quantize and opendpu compile"
+        )
     if not path.is_file():
         raise ModelFormatError(f"{path}: no such file", code="XCOM_FILE_NOT_EXISTS")
     try:
