@@ -65,6 +65,7 @@ def check(path: Path, *, inputs: Iterable[Path] = ()) -> None:
     OutputError
         It is a directory, read-only or an input, or its folder is missing or cannot be written.
     """
+    _refuse_empty(path)
     try:
         if not _is_through(path):
             _check_regular(path, inputs)
@@ -94,8 +95,9 @@ def check_folder(path: Path) -> None:
     Raises
     ------
     OutputError
-        It, or what would hold it, is no folder or cannot be written.
+        It, or what would hold it, is no folder or cannot be written, or it has no name.
     """
+    _refuse_empty(path)
     folder = pathlib.Path(path)
     try:
         while not folder.exists() and folder != folder.parent:
@@ -147,7 +149,13 @@ def is_standard_output(path: Path) -> bool:
 
 def refusal(path: Path, reason: str) -> OutputError:
     """Return the error for an output that cannot be written."""
-    return OutputError(f"{os.fspath(path)} cannot be written: {reason}")
+    return OutputError(f"{os.fspath(path) or repr('')} cannot be written: {reason}")
+
+
+def _refuse_empty(path: Path) -> None:
+    """Refuse a path of no letters, which pathlib takes for the current folder."""
+    if not os.fspath(path):
+        raise refusal(path, "the path is empty; . is the current folder")
 
 
 def _check_regular(path: Path, inputs: Iterable[Path]) -> None:

@@ -116,9 +116,9 @@ def write(target, where, **options):
     OutputError
         They cannot be written; known before the Verilog is made.
     """
+    outputs.check_folder(where)
     where = pathlib.Path(where)
     source, about = where / f"{target.name}.v", where / f"{target.name}.json"
-    outputs.check_folder(where)
     if where.exists():
         outputs.check_all((source, about))
     text = elaborate(target, **options)

@@ -202,14 +202,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("target", help="a name (B64) or fingerprint (0x…)")
     parser.add_argument("--part", action="append", choices=[*PARTS, "top"], help="only this one")
-    parser.add_argument("--output", type=pathlib.Path, default=pathlib.Path("build/synth"))
+    parser.add_argument("--output", type=measured.path, default=pathlib.Path("build/synth"))
     parser.add_argument(
         "--estimate", type=measured.count, default=0, metavar="COUNT", help="the worst paths"
     )
     parser.add_argument("--seeds", type=int, default=1, help="most placements of a part (1)")
     parser.add_argument("--jobs", type=int, default=1, help="parts at a time (1)")
     parser.add_argument(
-        "--limits", type=pathlib.Path, metavar="FILE",
+        "--limits", type=measured.path, metavar="FILE",
         help="a JSON file: the least clock of each part; without --part only those are measured",
     )  # fmt: skip
     measured.add_option(parser)

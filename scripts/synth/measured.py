@@ -108,9 +108,22 @@ def count(text: str) -> int:
     return int(text)
 
 
+def path(text: str) -> pathlib.Path:
+    """Return the path that an option names.
+
+    Raises
+    ------
+    argparse.ArgumentTypeError
+        It is empty, which pathlib takes for the current folder.
+    """
+    if not text:
+        raise argparse.ArgumentTypeError("the path is empty; . is the current folder")
+    return pathlib.Path(text)
+
+
 def add_option(parser: argparse.ArgumentParser) -> None:
     """Add the option that names the file."""
     parser.add_argument(
-        "--measured", type=pathlib.Path, metavar="FILE",
+        "--measured", type=path, metavar="FILE",
         help="a JSON file with figures and the designs they are of; others are added",
     )  # fmt: skip

@@ -234,7 +234,7 @@ def main() -> int:
     """Synthesize, print, write; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("target", help="a name (B512) or fingerprint (0x…)")
-    parser.add_argument("--output", type=pathlib.Path, default=pathlib.Path("build/synth"))
+    parser.add_argument("--output", type=measured.path, default=pathlib.Path("build/synth"))
     parser.add_argument(
         "--vendor", choices=["xilinx", "none"], default="xilinx",
         help="whose primitives the array is made of (xilinx); none: plain multiplications",
@@ -244,7 +244,7 @@ def main() -> int:
         "--paths", type=measured.count, default=0, metavar="COUNT", help="the longest ones"
     )
     parser.add_argument(
-        "--limits", type=pathlib.Path, metavar="FILE",
+        "--limits", type=measured.path, metavar="FILE",
         help="a JSON file: the most of each figure that a target may take",
     )  # fmt: skip
     measured.add_option(parser)
@@ -263,7 +263,8 @@ def main() -> int:
             verilog.elaborate(target, **options), *SCRIPT, *FLAT, str(bool(paths)),
             measured.tool_version("yosys"),
         )  # fmt: skip
-        result = measured.find(given.measured, name, design)
+        # Figures that are kept have no paths: those that are asked for are measured.
+        result = None if given.paths else measured.find(given.measured, name, design)
         if result:
             print(f"{name}: {_said(result)}")
         else:

@@ -41,6 +41,7 @@ def write(board: Board, target: Target, where: str | pathlib.Path, *,
         The DPU cannot be built so or cannot fit, the board needs what is not installed, or its
         device has no primitives of that vendor.
     """
+    outputs.check_folder(where)
     clock = board.clock_mhz if clock_mhz is None else clock_mhz
     least, most = board.clock_range_mhz
     if not least <= clock <= most:

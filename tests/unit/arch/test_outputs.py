@@ -192,6 +192,13 @@ def test_two_outputs_are_two_files(tmp_path):
     assert not (tmp_path / "a").exists()
 
 
+@pytest.mark.parametrize("check", [outputs.check, outputs.check_folder])
+def test_an_empty_path_is_no_place(check):
+    """Pathlib takes it for the current folder."""
+    with pytest.raises(OutputError, match=r"^'' cannot be written: the path is empty"):
+        check("")
+
+
 def test_folders(tmp_path, monkeypatch):
     outputs.check_folder(tmp_path / "a" / "b")
     assert list(tmp_path.iterdir()) == []

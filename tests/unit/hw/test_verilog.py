@@ -102,6 +102,14 @@ def test_every_filled_block_has_its_own_name():
     assert len(set(names)) == 3
 
 
+@pytest.mark.parametrize("board", [[], ["--board", "kv260"]])
+def test_an_empty_path_is_no_folder(board, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["--target", "B512", "-o", "", *board]) == 1
+    assert "'' cannot be written: the path is empty" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
 def test_outputs_are_checked_before_the_verilog_is_made(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(verilog, "elaborate", lambda *_, **__: pytest.fail("elaborated"))
     name = "DPUCZDX8G_ISA1_B64"

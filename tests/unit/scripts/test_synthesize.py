@@ -16,6 +16,7 @@ import measured
 import synthesize
 from cells import Resources, count, total
 from ecp5 import PARTS, below, limits_of, measure
+from paths import Path
 from published import published
 from synthesize import above, cells_of, limited_name, of_version, table
 
@@ -210,6 +211,35 @@ def test_a_count_is_no_less_than_zero(script, option, monkeypatch, capsys):
     with pytest.raises(SystemExit):
         script.main()
     assert "'-1' is no count, which is 0 or more" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--output", "--limits", "--measured"])
+@pytest.mark.parametrize("script", [synthesize, ecp5])
+def test_an_empty_path_is_no_folder(script, option, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["script", "B64", option, ""])
+    with pytest.raises(SystemExit):
+        script.main()
+    assert f"argument {option}: the path is empty" in capsys.readouterr().err
+
+
+def test_paths_are_measured_though_figures_are_kept(monkeypatch, tmp_path, capsys):
+    path, asked = tmp_path / "measured.json", []
+    longest = Path(cost=7, begin="a", end="b", through=(), cells={})
+    monkeypatch.setattr(synthesize, "yosys_version", lambda: "Yosys 1.0")
+    monkeypatch.setattr(measured, "tool_version", lambda program: "1.0")
+    monkeypatch.setattr(synthesize.verilog, "elaborate", lambda target, **options: "module a")
+
+    def synthesized(*_, paths):
+        asked.append(paths)
+        return {"opendpu_top": {"LUT6": 9}}, [longest] * paths, {}
+
+    monkeypatch.setattr(synthesize, "synthesize", synthesized)
+    command = ["synthesize.py", "B64", f"--output={tmp_path}", f"--measured={path}", "--paths"]
+    for wanted in ("2", "0", "2"):
+        monkeypatch.setattr(sys, "argv", [*command, wanted])
+        assert synthesize.main() == 0
+    assert asked == [2, 0, 2]
+    assert capsys.readouterr().out.count("levels 7") == 4
 
 
 def test_a_design_is_measured_once(monkeypatch, tmp_path, capsys):

@@ -15,7 +15,8 @@ from opendpu.compiler.network import Network
 from opendpu.compiler.network import enlarge as module
 from opendpu.compiler.network.enlarge import enlarge
 from opendpu.compiler.pipeline import compile_with_report
-from opendpu.ir import QuantizedGraph
+from opendpu.ir import Quantization, QuantizedGraph
+from opendpu.runtime import GraphRunner
 from opendpu_arch.target import Target
 
 Shape = tuple[int, int, int]
@@ -159,3 +160,41 @@ def test_cycles_of_a_first_layer(name: str, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(backend, "BACKEND_PASSES", replace_pass("enlarge", lambda n, _: n))
     copied = sum(one.cycles for one in compile_with_report(made, target).report.subgraphs)
     assert merged < 0.5 * copied
+
+
+def with_zero_points(rows: int, columns: int) -> QuantizedGraph:
+    """Return a focus whose pixels have the zero point 17, and a convolution of all its scales."""
+    made = QuantizedGraph("net")
+    values, given = np.random.default_rng(5), Quantization((0.031,), (17,))
+    made.add("x", "data", (1, 2 * rows, 2 * columns, 3))
+    made.add_fix("x_fix", "x", given)
+    made.add("f", "gstiling", (1, rows, columns, 12), {"input": ["x_fix"]},
+             {"stride": 2, "reverse": False})  # fmt: skip
+    made.add_fix("f_fix", "f", given)
+    made.add_const("w", (values.integers(-127, 128, (20, 3, 3, 12)) * 0.01).astype(np.float32))
+    made.add_fix("w_fix", "w", Quantization((0.01,), (0,)))
+    made.add_const("b", (values.integers(-2000, 2000, 20) * 0.00031).astype(np.float32))
+    inputs = {"input": ["f_fix"], "weights": ["w_fix"], "bias": ["b"]}
+    attrs = {"kernel": [3, 3], "stride": [1, 1], "pad": [1] * 4, "pad_mode": "FLOOR"}
+    made.add("y", "conv2d", (1, rows, columns, 20), inputs, attrs)
+    made.add_fix("y_fix", "y", Quantization((0.11,), (-5,)))
+    made.outputs = ["y_fix"]
+    return made
+
+
+def test_what_lies_beside_the_pixels_is_the_zero_point(monkeypatch: pytest.MonkeyPatch) -> None:
+    target, made = Target.from_name("B4096+scaled"), with_zero_points(24, 28)
+    results, cycles = [], []
+    for number in range(2):
+        compiled = compile_with_report(made, target)
+        with GraphRunner(compiled.graph, device="iss", target=target, check=True) as runner:
+            (port,) = runner.get_input_tensors()
+            given = np.random.default_rng(3).integers(-128, 128, port.dims, np.int8)
+            results.append(next(iter(runner.run({port.name: given}).values())))
+        cycles.append(sum(one.cycles for one in compiled.report.subgraphs))
+        assert not compiled.report.on_cpu
+        if number == 0:
+            monkeypatch.setattr(backend, "BACKEND_PASSES", replace_pass("enlarge", lambda n, _: n))
+    assert cycles[0] < cycles[1]
+    assert np.unique(results[0]).size > 50
+    np.testing.assert_array_equal(*results)
