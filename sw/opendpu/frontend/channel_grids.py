@@ -68,9 +68,13 @@ class _Rewriting:
         """Return the pair that a node ends, if it is of a computed tensor with several scales."""
         if node.op_type != "DequantizeLinear" or node.domain not in DEFAULT_DOMAINS:
             return None
+        if not (node.input and node.output):
+            return None
         before = self._graph.made(node.input[0], "QuantizeLinear")
         given = [self._known.get(name) for name in node.input[1:]]
-        if before is None or len(given) != 2 or before.input[0] in self._known:
+        if before is None or len(given) != 2 or not before.input:
+            return None
+        if before.input[0] in self._known:
             return None
         scale, zero = given
         same = list(before.input[1:]) == list(node.input[1:])

@@ -10,6 +10,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from opendpu.frontend.def_use import with_origin
+from opendpu.frontend.model_file import constants_of_tensors
 from opendpu.ir import Array
 from opendpu.ops.foreign import DEFAULT_DOMAINS
 
@@ -72,6 +73,8 @@ class _Narrow:
             for node in graph.node
             if node.op_type == QUANTIZE
             and node.domain in DEFAULT_DOMAINS
+            and len(node.input) > 1
+            and len(node.output) == 1
             and self._type(node) in NARROW
             and not outputs & set(node.output)
         ]
@@ -117,12 +120,16 @@ class _Narrow:
 
     def _zero(self, scale: str, zero: str, kind: int) -> str:
         """Return the name of a zero point as a byte, of the scale's shape where there is none."""
-        source = self._constants[zero or scale]
+        source = self._constants.get(zero or scale)
+        if source is None:
+            return zero
         name = f"{zero or scale}_byte_zero"
         if name not in self.bytes:
             dtype = helper.tensor_dtype_to_np_dtype(kind)
             shape = tuple(source.dims)
-            values = numpy_helper.to_array(source) if zero else np.zeros(shape)
+            values = constants_of_tensors([source]).get(zero) if zero else np.zeros(shape, dtype)
+            if values is None:  # damaged, which who reads it says
+                return zero
             self.bytes[name] = numpy_helper.from_array(values.astype(dtype).reshape(shape), name)
         return name
 

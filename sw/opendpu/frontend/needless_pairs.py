@@ -40,7 +40,7 @@ def rounded_once(
 
 def _is_single(node: onnx.NodeProto) -> bool:
     """Return whether a node ends a pair with one scale; those along an axis move with it."""
-    return node.op_type == DEQUANTIZE and len(node.input) == 3
+    return node.op_type == DEQUANTIZE and len(node.input) == 3 and len(node.output) == 1
 
 
 def _is_between(node: onnx.NodeProto, quantize: onnx.NodeProto, graph: DefUse) -> bool:
@@ -59,6 +59,8 @@ def _is_between(node: onnx.NodeProto, quantize: onnx.NodeProto, graph: DefUse) -
 
 def _moves(reader: onnx.NodeProto, name: str, graph: DefUse) -> bool:
     """Return whether a node moves a tensor for others: outputs of the model stay rounded."""
+    if len(reader.output) != 1:
+        return False
     made = reader.output[0]
     inner = graph.uses[made] == len(graph.readers.get(made, []))
     return (

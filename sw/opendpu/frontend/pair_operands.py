@@ -7,6 +7,7 @@ What layers share is often behind Identity, and may have been given a pair in fr
 """
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import onnx
@@ -27,7 +28,7 @@ LARGEST = 1 << 16
 def with_plain_operands(model: onnx.ModelProto) -> onnx.ModelProto:
     """Return a model whose pairs read constants, and each other; itself if they do already."""
     nodes = model.graph.node
-    if not any(node.op_type == DEQUANTIZE for node in nodes):
+    if not any(node.op_type == DEQUANTIZE for node in nodes) or not _is_ordered(nodes):
         return model
     operands = _Operands(model.graph)
     made, sources = operands.made(), operands.sources()
@@ -47,6 +48,16 @@ def with_plain_operands(model: onnx.ModelProto) -> onnx.ModelProto:
     graph.node.extend(kept)
     graph.initializer.extend(numpy_helper.from_array(a, name) for name, a in made.items())
     return copy
+
+
+def _is_ordered(nodes: Sequence[onnx.NodeProto]) -> bool:
+    """Return whether no node reads what it or a later one makes; a file with circles is damaged."""
+    later = {name for node in nodes for name in node.output}
+    for node in nodes:
+        if not later.isdisjoint(node.input):
+            return False
+        later.difference_update(node.output)
+    return True
 
 
 class _Operands:
@@ -84,7 +95,7 @@ class _Operands:
         for node in self._nodes:
             for name in node.input[:1] if node.op_type == DEQUANTIZE else ():
                 found[name] = self._source(name)
-            for name in node.output if node.op_type == "Identity" else ():
+            for name in node.output if node.op_type == "Identity" and node.input else ():
                 made = self._producers.get(self._source(name))
                 if made is not None and made.op_type == DEQUANTIZE and name not in self._outputs:
                     found[name] = made.output[0]
@@ -107,7 +118,7 @@ class _Operands:
     def _stored_type(self, name: str) -> int | None:
         """Return the type that QuantizeLinear, or a constant, gives integers."""
         node = self._producers.get(name)
-        while node is not None and node.op_type == "Identity":
+        while node is not None and node.op_type == "Identity" and node.input:
             name = node.input[0]
             node = self._producers.get(name)
         if name in self._known:

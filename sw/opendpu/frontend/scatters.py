@@ -42,7 +42,9 @@ def _box(
     shape_of: Callable[[str], Shape | None],
 ) -> tuple[int, int] | None:
     """Return the axis along which some places get other elements, and the first of these."""
-    if node.op_type != "ScatterND" or node.domain not in DEFAULT_DOMAINS or len(node.input) != 3:
+    if node.op_type != "ScatterND" or node.domain not in DEFAULT_DOMAINS:
+        return None
+    if len(node.input) != 3 or len(node.output) != 1:
         return None
     data, new = shape_of(node.input[0]), shape_of(node.input[2])
     indices = constants.get(node.input[1])
@@ -50,8 +52,8 @@ def _box(
         return None
     if attributes_of(node).get("reduction", b"none") != b"none":
         return None
-    count = indices.shape[-1]
-    if indices.ndim != count + 1 or not indices.size:
+    count = indices.shape[-1] if indices.ndim else 0
+    if indices.ndim != count + 1 or not indices.size or count > len(data):
         return None
     indices = np.where(indices < 0, indices + np.array(data[:count]), indices)
     first = indices[(0,) * count]

@@ -78,7 +78,7 @@ def _is_anchor(
         return False
     if node.op_type == "Concat":
         return _stacks(node, shape_of)
-    if node.op_type not in ("Gather", "GatherND"):
+    if node.op_type not in ("Gather", "GatherND") or len(node.input) != 2:
         return False
     indices = constants.get(node.input[1])
     return indices is not None and node.input[0] not in constants and indices.ndim > 1

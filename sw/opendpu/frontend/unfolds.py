@@ -85,6 +85,8 @@ def convolved(
 def _gathers(node: onnx.NodeProto, axis: int) -> bool:
     return (
         node.op_type == "Gather"
+        and len(node.input) == 2
+        and len(node.output) == 1
         and node.domain in DEFAULT_DOMAINS
         and attributes_of(node).get("axis", 0) == axis
     )

@@ -7,8 +7,10 @@ import onnx
 import pytest
 from quantized_pairs import Pairs, compared
 
+from opendpu.frontend import load_onnx
 from opendpu.frontend.narrow_pairs import with_bytes
 from opendpu.requantization import load_for_quantizing
+from opendpu_arch.errors import DPUError
 
 SHAPE = (1, 3, 7, 6)
 SIGNED, UNSIGNED = ml_dtypes.int4, ml_dtypes.uint4
@@ -92,3 +94,20 @@ def test_stored_integers_of_four_bits_become_weights(tmp_path):
     values = found[conv.inputs["weights"][0]].value
     wanted = integers.astype(np.float32) * scales.reshape(-1, 1, 1, 1)
     assert np.array_equal(values, wanted.transpose(0, 2, 3, 1))
+
+
+@pytest.mark.parametrize("what", ["inputs", "outputs", "zero point"])
+def test_damaged_pairs_are_refused(what):
+    model = Network(seed=4, opset=21).made(UNSIGNED, 0)
+    narrow = [node for node in model.graph.node if node.op_type == "QuantizeLinear"][1]
+    match what:
+        case "inputs":
+            del narrow.input[:]
+        case "outputs":
+            del narrow.output[:]
+        case _:
+            zero = next(t for t in model.graph.initializer if t.name == narrow.input[2])
+            zero.ClearField("raw_data")
+            zero.ClearField("int32_data")
+    with pytest.raises(DPUError):
+        load_onnx(model, any_scale=True)

@@ -7,8 +7,10 @@ import pytest
 from onnx import TensorProto, helper
 from quantized_pairs import Pairs, compared
 
+from opendpu.frontend import load_onnx
 from opendpu.frontend.pair_operands import with_plain_operands
 from opendpu.requantization import load_for_quantizing
+from opendpu_arch.errors import DPUError
 
 SHAPE = (1, 3, 7, 6)
 
@@ -98,3 +100,18 @@ def test_what_changes_integers_or_is_read_elsewhere_stays(what):
             out = net.node("Identity", zero)
     model = net.model(out, SHAPE)
     assert with_plain_operands(model) is model
+
+
+@pytest.mark.parametrize("what", ["circle", "no inputs", "no results"])
+def test_damaged_files_are_refused(what):
+    model = Network(seed=3).made()
+    node = next(node for node in model.graph.node if node.op_type == "Identity")
+    match what:
+        case "circle":
+            node.input[0] = node.output[0]
+        case "no inputs":
+            del node.input[:]
+        case _:
+            del node.output[:]
+    with pytest.raises(DPUError):
+        load_onnx(model, any_scale=True)
