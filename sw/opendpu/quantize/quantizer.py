@@ -26,10 +26,11 @@ from opendpu.quantize.placement.place import place
 from opendpu.quantize.placement.specs import unmatched
 from opendpu.quantize.placement.tables import has_tables
 from opendpu.quantize.progress import Progress, silent
+from opendpu.quantize.remarks import note_narrow, note_not_deployable
 from opendpu.quantize.report import Report
 from opendpu.quantize.samples import Calibration, Samples, calibration_samples, suspicions
 from opendpu.quantize.substitution import substitute_activations
-from opendpu.quantize.tensor_spec import DPU_BITS, check_choice
+from opendpu.quantize.tensor_spec import check_choice
 from opendpu.quantize.threads import one_blas_thread
 from opendpu.quantize.transforms.approximate import approximate
 from opendpu.quantize.transforms.bounds import bound
@@ -101,6 +102,7 @@ def quantize_with_report(
     *,
     show: Callable[[str], None] = silent,
     journal: Path | None = None,
+    measured: bool = True,
     **options: Any,
 ) -> Quantized:
     """Quantize a float graph, and say what was done, what it cost and what to try.
@@ -121,6 +123,8 @@ def quantize_with_report(
     journal
         A file for what is finished (:mod:`opendpu.quantize.journal`): a run of the same that was
         interrupted goes on with it.
+    measured
+        Whether the report says what it cost, which takes a while.
     options
         Fields of the configuration that differ from ``config``; ``method`` is that of inputs,
         weights and activations.
@@ -139,11 +143,11 @@ def quantize_with_report(
         The journal is damaged, or of another model, other data or options.
     """
     if journal is None:
-        return _quantized(graph, calib, config, show=show, measured=True, **options)
+        return _quantized(graph, calib, config, show=show, measured=measured, **options)
     whole = _configured(config or QuantizeConfig(), options)
     samples = calibration_samples(graph, calib)
     with opened(journal, graph, samples, whole) as kept:
-        return _quantized(graph, samples, whole, show=show, measured=True, journal=kept)
+        return _quantized(graph, samples, whole, show=show, measured=measured, journal=kept)
 
 
 def _quantized(
@@ -190,10 +194,10 @@ def _quantized(
     )  # fmt: skip
     correction = Correction(graph, samples, config, observed, progress, show, journal)
     if report.obstacles:
-        _note_not_deployable(config, report)
+        note_not_deployable(config, report)
         result = correction.biases(free_scales(graph, groups, specs, observed))
     else:
-        _note_narrow(config, report)
+        note_narrow(config, report)
         refined = functools.partial(
             refine, graph, groups, samples, specs, observed, layers=layers, progress=progress,
         )  # fmt: skip
@@ -216,28 +220,6 @@ def _quantized(
         fitted=fitted,
     )  # fmt: skip
     return Quantized(result, report, graph)
-
-
-def _note_not_deployable(config: QuantizeConfig, report: Report) -> None:
-    """Say what is not done because the DPU cannot run the result."""
-    why = f"configuration is not deployable ({report.obstacles[0]})"
-    if config.refinement:
-        report.note(
-            f"refinement was skipped: it tries fix points that the DPU can run, and this {why}"
-        )
-    if config.weight_correction or config.finetune is not None:
-        report.note(
-            f"weights are neither corrected nor finetuned: that works on fix points, and this {why}"
-        )
-
-
-def _note_narrow(config: QuantizeConfig, report: Report) -> None:
-    """Say what constants of fewer bits are on the DPU."""
-    for role, bits in sorted({(r, s.bits) for r, s in config.specs() if s.bits < DPU_BITS}):
-        report.note(
-            f"{role} of {bits} bits: the DPU stores int8 values on a coarser grid, as large and as "
-            "fast as 8 bits"
-        )
 
 
 def _transform(

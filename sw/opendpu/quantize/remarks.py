@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a report notes of its own figures: where much is lost, and what it is that loses it."""
+"""What a report notes of its own figures and settings: where much is lost, and what loses it."""
 
 from collections.abc import Mapping
 
 import numpy as np
 
 from opendpu.ir import Graph
+from opendpu.quantize.config import QuantizeConfig
 from opendpu.quantize.observers.histogram import Histogram
 from opendpu.quantize.observers.observed import Observed
 from opendpu.quantize.placement.groups import ScaleGroups
 from opendpu.quantize.report import Report
 from opendpu.quantize.samples import Samples
 from opendpu.quantize.scales.grid import FIX_POINTS
+from opendpu.quantize.tensor_spec import DPU_BITS
 
 LOW_SQNR = 15.0
 """Outputs with less, in dB, are worth a warning."""
@@ -145,3 +147,25 @@ def _near(graph: Graph, name: str, known: Mapping[str, object]) -> list[str]:
         else:
             waiting += graph[source].sources()
     return found
+
+
+def note_not_deployable(config: QuantizeConfig, report: Report) -> None:
+    """Say what is not done because the DPU cannot run the result."""
+    why = f"configuration is not deployable ({report.obstacles[0]})"
+    if config.refinement:
+        report.note(
+            f"refinement was skipped: it tries fix points that the DPU can run, and this {why}"
+        )
+    if config.weight_correction or config.finetune is not None:
+        report.note(
+            f"weights are neither corrected nor finetuned: that works on fix points, and this {why}"
+        )
+
+
+def note_narrow(config: QuantizeConfig, report: Report) -> None:
+    """Say what constants of fewer bits are on the DPU."""
+    for role, bits in sorted({(r, s.bits) for r, s in config.specs() if s.bits < DPU_BITS}):
+        report.note(
+            f"{role} of {bits} bits: the DPU stores int8 values on a coarser grid, as large and as "
+            "fast as 8 bits"
+        )

@@ -135,7 +135,7 @@ def plan_of(
             "QUANTIZER_TORCH_INPUT_NOT_QUANTIZED",
             "the module calls no QuantStub: say with QuantStub and DeQuantStub what is quantized",
         )
-    reference = quantize_with_report(traced.graph, samples, config).reference
+    reference = quantize_with_report(traced.graph, samples, config, measured=False).reference
     assert reference is not None
     placement = place(reference, config)
     groups, specs = placement.groups, placement.specs
