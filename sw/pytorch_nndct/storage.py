@@ -78,7 +78,9 @@ def _node(node: Node) -> Stored:
 
 
 def _fields(found: Quantization | None) -> Stored | None:
-    return None if found is None else {k: _plain(v) for k, v in vars(found).items()}
+    if found is None:
+        return None
+    return {one.name: _plain(getattr(found, one.name)) for one in dataclasses.fields(found)}
 
 
 def _quantization(found: Stored | None) -> Quantization | None:
