@@ -106,8 +106,8 @@ def test_dump(folder: pathlib.Path) -> None:
     )
     assert result.exit_code == 0, result.output
     assert {path.name for path in (folder / "dump").iterdir()} == {
-        "02-partition.txt", "02-partition.svg", "02-partition.xmodel", "20-tile.0.txt",
-        "20-tile.0.svg",
+        "02-partition.txt", "02-partition.svg", "02-partition.xmodel", "22-tile.0.txt",
+        "22-tile.0.svg",
     }  # fmt: skip
     assert "no pass is called 'no'" in refused(compile_quantized(folder, "--dump-after", "no"))
 

@@ -60,9 +60,9 @@ def _fold_back(graph: Graph) -> list[str]:
         if layer and alone and source.shape[-1] == factor.size:
             _into_layer(graph, source, factor, offset)
             _take_over(graph, node.name, node.inputs["input"][0])
-        elif (_is_pixels(node) or _is_pixels(source)) and not _is_guard(
-            graph, node, factor, offset
-        ):
+        elif (
+            _is_pixels(node) or _is_pixels(source) or _are_inner_features(graph, node)
+        ) and not _is_guard(graph, node, factor, offset):
             whole = _as_feature_map(graph, node)
             _to_depthwise(graph, whole, factor, offset)
             found.append(whole.name)
@@ -81,8 +81,16 @@ def _unshaped(graph: Graph, node: Node) -> Node:
 
 
 def _is_pixels(node: Node) -> bool:
-    """Return whether a result is a feature map, or one in another shape: tokens, features."""
-    return len(node.shape) == 4 or (len(node.shape) > 1 and node.shape[0] == 1)
+    """Return whether a result is a feature map, or one in another shape: tokens, heads."""
+    return len(node.shape) == 4 or (len(node.shape) > 2 and node.shape[0] == 1)
+
+
+def _are_inner_features(graph: Graph, node: Node) -> bool:
+    """Return whether a result is features without space that something reads.
+
+    At the end of a network they stay in float.
+    """
+    return len(node.shape) == 2 and node.shape[0] == 1 and bool(_readers(graph, node))
 
 
 def _as_feature_map(graph: Graph, node: Node) -> Node:

@@ -74,3 +74,13 @@ def test_differences_of_pooled_maps_are_sums(rng) -> None:
     )  # fmt: skip
     assert "sub" not in kinds(graph)
     assert kinds(graph).count("add") == 1
+
+
+def test_a_scale_at_the_end_of_a_network_stays() -> None:
+    graph = FloatGraph("alone")
+    graph.add("x", "data", (1, 8))
+    graph.add_const("k", np.ones(8))
+    graph.add("y", "scale", (1, 8), {"input": ["x"], "scale": ["k"]}, {"axis": 1})
+    graph.outputs = ["y"]
+    fold(graph)
+    assert graph["y"].kind == "scale"
