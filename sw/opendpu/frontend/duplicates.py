@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 import onnx
 
+from opendpu.frontend.def_use import reading
 from opendpu.frontend.model_file import reads
 from opendpu.ir import Array
 from opendpu.ops.foreign import DEFAULT_DOMAINS
@@ -35,7 +36,7 @@ def without_duplicates(
     renamed: dict[str, str] = {}
     kept = []
     for node in nodes:
-        made = _reading(node, renamed)
+        made = reading(node, renamed)
         kept.append(made)
         if node.op_type not in ALIKE or node.domain not in DEFAULT_DOMAINS or len(node.output) != 1:
             continue
@@ -56,13 +57,3 @@ def _key(node: onnx.NodeProto, constants: Mapping[str, Array]) -> bytes:
     said = [item for item in node.attribute if DEFAULTS.get(item.name) != item.i]
     bare.attribute.extend(sorted(said, key=lambda item: item.name))
     return bare.SerializeToString(deterministic=True)
-
-
-def _reading(node: onnx.NodeProto, renamed: dict[str, str]) -> onnx.NodeProto:
-    if not renamed.keys() & set(node.input):
-        return node
-    made = onnx.NodeProto()
-    made.CopyFrom(node)
-    del made.input[:]
-    made.input.extend(renamed.get(name, name) for name in node.input)
-    return made

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import onnx
 
-from opendpu.frontend.def_use import DefUse
+from opendpu.frontend.def_use import DefUse, reading
 from opendpu.ir import Array
 
 MOVING = ("Expand", "Flatten", "Identity", "Reshape", "Squeeze", "Tile", "Transpose", "Unsqueeze")
@@ -35,7 +35,7 @@ def rounded_once(
             dropped |= {id(quantize), id(node)}
     if not renamed:
         return list(nodes)
-    return [_reading(node, renamed) for node in nodes if id(node) not in dropped]
+    return [reading(node, renamed) for node in nodes if id(node) not in dropped]
 
 
 def _is_single(node: onnx.NodeProto) -> bool:
@@ -96,13 +96,3 @@ def _same(one: tuple[Array, Array], other: tuple[Array, Array] | None) -> bool:
         a.dtype == b.dtype and np.array_equal(a.ravel(), b.ravel())
         for a, b in zip(one, other, strict=True)
     )
-
-
-def _reading(node: onnx.NodeProto, renamed: Mapping[str, str]) -> onnx.NodeProto:
-    if not renamed.keys() & set(node.input):
-        return node
-    made = onnx.NodeProto()
-    made.CopyFrom(node)
-    del made.input[:]
-    made.input.extend(renamed.get(name, name) for name in node.input)
-    return made
