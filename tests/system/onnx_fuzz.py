@@ -52,6 +52,10 @@ class End:
         return self.kind in (COMPILED, REFUSED)
 
 
+LONGEST = 300
+"""Characters of what a process said before it ended."""
+
+
 class TooSlow(BaseException):
     """A model took more than :data:`CPU_SECONDS`."""
 
@@ -60,10 +64,10 @@ def ends(seed: int, count: int, start: int = 0) -> Iterator[End]:
     """Compile the mutated models ``start`` to ``count`` and yield what became of each."""
     index = start
     while index < count:
-        with subprocess.Popen(
+        with tempfile.TemporaryFile("w+", errors="replace") as said, subprocess.Popen(
             [sys.executable, __file__, "--work", "--seed", str(seed), "--start", str(index),
              "--count", str(count)],
-            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+            stdout=subprocess.PIPE, stderr=said, text=True,
         ) as process:  # fmt: skip
             begun = ""
             assert process.stdout is not None
@@ -83,8 +87,11 @@ def ends(seed: int, count: int, start: int = 0) -> Iterator[End]:
             finally:
                 watch.cancel()
                 process.kill()
+            process.wait()
+            said.seek(0)
+            last = said.read().strip().rpartition("\n")[2][-LONGEST:]
         if index < count and process.returncode != 0:
-            reason = f"the process ended with {process.returncode}"
+            reason = f"the process ended with {process.returncode}; it said {last!r} at last"
             yield End(index, begun, "crash", reason)
             index += 1
 
