@@ -59,12 +59,15 @@ def _is_view(node: onnx.NodeProto, shape_of: ShapeOf) -> bool:
     """Return whether the elements of a result are those of the first input, in the same order."""
     if node.domain not in DEFAULT_DOMAINS or len(node.output) != 1 or not node.input:
         return False
-    if node.op_type != "Transpose":
-        return node.op_type in VIEWS
-    shape = shape_of(node.input[0])
+    return node.op_type in VIEWS or (node.op_type == "Transpose" and keeps_order(node, shape_of))
+
+
+def keeps_order(transposition: onnx.NodeProto, shape_of: ShapeOf) -> bool:
+    """Return whether a transposition moves only axes of one element, of a tensor of known shape."""
+    shape = shape_of(transposition.input[0])
     if shape is None:
         return False
-    order = attributes_of(node).get("perm", range(len(shape))[::-1])
+    order = attributes_of(transposition).get("perm", range(len(shape))[::-1])
     moved = [axis for axis in order if shape[axis] != 1]
     return moved == sorted(moved)
 

@@ -13,8 +13,8 @@ from opendpu.frontend.def_use import with_origin
 from opendpu.frontend.model_file import constants_of_tensors
 from opendpu.ir import Array
 from opendpu.ops.foreign import DEFAULT_DOMAINS
+from opendpu.ops.quantizing import DEQUANTIZE_LINEAR, QUANTIZE_LINEAR
 
-QUANTIZE, DEQUANTIZE = "QuantizeLinear", "DequantizeLinear"
 BYTE_OF = {
     "INT4": (TensorProto.INT8, -8, 7),
     "UINT4": (TensorProto.UINT8, 0, 15),
@@ -71,7 +71,7 @@ class _Narrow:
         self.nodes = [
             node
             for node in graph.node
-            if node.op_type == QUANTIZE
+            if node.op_type == QUANTIZE_LINEAR
             and node.domain in DEFAULT_DOMAINS
             and len(node.input) > 1
             and len(node.output) == 1
@@ -93,7 +93,7 @@ class _Narrow:
 
     def rewritten(self, node: onnx.NodeProto) -> list[onnx.NodeProto]:
         """Return what stands for a node, itself as a rule."""
-        if node.output and node.output[0] in self.types and node.op_type == QUANTIZE:
+        if node.output and node.output[0] in self.types and node.op_type == QUANTIZE_LINEAR:
             kind, low, high = NARROW[self.types[node.output[0]]]
             made = self._with_byte(node, kind)
             wide = f"{node.output[0]}_byte"
@@ -102,7 +102,11 @@ class _Narrow:
             label = f"{node.name}_clip" if node.name else ""
             clip = helper.make_node("Clip", [wide, *ends], [stored], label)
             return [made, with_origin(clip, node)]
-        if node.op_type == DEQUANTIZE and len(node.input) > 1 and node.input[0] in self.types:
+        if (
+            node.op_type == DEQUANTIZE_LINEAR
+            and len(node.input) > 1
+            and node.input[0] in self.types
+        ):
             return [self._with_byte(node, NARROW[self.types[node.input[0]]][0])]
         return [node]
 

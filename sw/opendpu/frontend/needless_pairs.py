@@ -12,10 +12,10 @@ import onnx
 
 from opendpu.frontend.def_use import DefUse, reading
 from opendpu.ir import Array
+from opendpu.ops.quantizing import DEQUANTIZE_LINEAR, QUANTIZE_LINEAR
 
 MOVING = ("Expand", "Flatten", "Identity", "Reshape", "Squeeze", "Tile", "Transpose", "Unsqueeze")
 """Operators whose results have only elements of their first input."""
-QUANTIZE, DEQUANTIZE = "QuantizeLinear", "DequantizeLinear"
 
 
 def rounded_once(
@@ -26,7 +26,7 @@ def rounded_once(
     renamed: dict[str, str] = {}
     dropped: set[int] = set()
     for node in nodes:
-        quantize = graph.made(node.input[0], QUANTIZE) if _is_single(node) else None
+        quantize = graph.made(node.input[0], QUANTIZE_LINEAR) if _is_single(node) else None
         if quantize is None or not _is_between(node, quantize, graph):
             continue
         grid = _grid(node, constants)
@@ -40,7 +40,7 @@ def rounded_once(
 
 def _is_single(node: onnx.NodeProto) -> bool:
     """Return whether a node ends a pair with one scale; those along an axis move with it."""
-    return node.op_type == DEQUANTIZE and len(node.input) == 3 and len(node.output) == 1
+    return node.op_type == DEQUANTIZE_LINEAR and len(node.input) == 3 and len(node.output) == 1
 
 
 def _is_between(node: onnx.NodeProto, quantize: onnx.NodeProto, graph: DefUse) -> bool:
@@ -86,7 +86,7 @@ def _grid_before(
     name = quantize.input[0]
     while (node := graph.producers.get(name)) is not None and node.op_type in MOVING:
         name = node.input[0]
-    if node is None or not _is_single(node) or graph.made(node.input[0], QUANTIZE) is None:
+    if node is None or not _is_single(node) or graph.made(node.input[0], QUANTIZE_LINEAR) is None:
         return None
     return _grid(node, constants)
 

@@ -94,7 +94,7 @@ def _in_float(nodes: Nodes, k: Known) -> Nodes:
 
 PASSES: tuple[Callable[[Nodes, Known], Nodes], ...] = (
     lambda n, k: without_identities(n, k.constants, k.outputs, k.shape_of),
-    lambda n, k: dilated(n, k.constants, k.outputs, k.shape_of, k.add_floats),
+    lambda n, k: dilated(n, k.constants, k.uses(n), k.outputs, k.shape_of, k.add_floats),
     _in_float,
     lambda n, k: over_two_axes(n, k.constants, k.shape_of, k.add_floats),
     lambda n, k: contracted(n, k.constants, k.shape_of, k.add_floats),

@@ -17,8 +17,8 @@ from opendpu.frontend.def_use import attributes_of, without_unread
 from opendpu.frontend.model_file import constants_of_nodes, constants_of_tensors
 from opendpu.ir import Array
 from opendpu.ops.foreign import DEFAULT_DOMAINS
+from opendpu.ops.quantizing import DEQUANTIZE_LINEAR, QUANTIZE_LINEAR
 
-QUANTIZE, DEQUANTIZE = "QuantizeLinear", "DequantizeLinear"
 MAKING = ("Cast", "ConstantOfShape", "Identity")
 """Operators that are computed where they make scales or zero points."""
 LARGEST = 1 << 16
@@ -28,7 +28,7 @@ LARGEST = 1 << 16
 def with_plain_operands(model: onnx.ModelProto) -> onnx.ModelProto:
     """Return a model whose pairs read constants, and each other; itself if they do already."""
     nodes = model.graph.node
-    if not any(node.op_type == DEQUANTIZE for node in nodes) or not _is_ordered(nodes):
+    if not any(node.op_type == DEQUANTIZE_LINEAR for node in nodes) or not _is_ordered(nodes):
         return model
     operands = _Operands(model.graph)
     made, sources = operands.made(), operands.sources()
@@ -77,7 +77,7 @@ class _Operands:
         wanted = {
             name
             for node in self._nodes
-            if node.op_type in (QUANTIZE, DEQUANTIZE)
+            if node.op_type in (QUANTIZE_LINEAR, DEQUANTIZE_LINEAR)
             for name in node.input[1:]
         }
         for name in wanted - self._outputs:
@@ -93,11 +93,15 @@ class _Operands:
         """
         found = {}
         for node in self._nodes:
-            for name in node.input[:1] if node.op_type == DEQUANTIZE else ():
+            for name in node.input[:1] if node.op_type == DEQUANTIZE_LINEAR else ():
                 found[name] = self._source(name)
             for name in node.output if node.op_type == "Identity" and node.input else ():
                 made = self._producers.get(self._source(name))
-                if made is not None and made.op_type == DEQUANTIZE and name not in self._outputs:
+                if (
+                    made is not None
+                    and made.op_type == DEQUANTIZE_LINEAR
+                    and name not in self._outputs
+                ):
                     found[name] = made.output[0]
         return {name: source for name, source in found.items() if name != source}
 
@@ -123,7 +127,7 @@ class _Operands:
             node = self._producers.get(name)
         if name in self._known:
             return helper.np_dtype_to_tensor_dtype(self._known[name].dtype)
-        if node is None or node.op_type != QUANTIZE:
+        if node is None or node.op_type != QUANTIZE_LINEAR:
             return None
         if len(node.input) > 2 and node.input[2]:
             zero = self._value(node.input[2])

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 import onnx
 from onnx import TensorProto
 
-from opendpu.frontend.def_use import DefUse, kept_axes, without_unread
+from opendpu.frontend.def_use import DefUse, kept_axes, reading, without_unread
 from opendpu.frontend.moments import ShapeOf
 from opendpu.ir import Array
 from opendpu.ops.foreign import DEFAULT_DOMAINS
@@ -35,12 +35,13 @@ def without_guards(
     ``shape_of`` says the shape of a float32 tensor; ``outputs`` are the model's.
     """
     search = _Search(DefUse(nodes, uses), constants, shape_of)
-    other = {
-        node.output[0]: same for node in nodes
-        if len(node.output) == 1 and node.output[0] not in outputs
-        and node.domain in DEFAULT_DOMAINS and (same := search.same(node))
-    }  # fmt: skip
-    return without_unread([_renamed(node, other) for node in nodes], outputs) if other else [*nodes]
+    other: dict[str, str] = {}
+    for node in nodes:
+        if len(node.output) != 1 or node.output[0] in outputs or node.domain not in DEFAULT_DOMAINS:
+            continue
+        if same := search.same(node):
+            other[node.output[0]] = other.get(same, same)
+    return without_unread([reading(node, other) for node in nodes], outputs) if other else [*nodes]
 
 
 class _Search:
@@ -108,16 +109,3 @@ class _Search:
 
 def _becomes(cast: onnx.NodeProto, kind: int) -> bool:
     return any(item.name == "to" and item.i == kind for item in cast.attribute)
-
-
-def _renamed(node: onnx.NodeProto, other: Mapping[str, str]) -> onnx.NodeProto:
-    """Return a node that reads other tensors."""
-    if not any(name in other for name in node.input):
-        return node
-    made = onnx.NodeProto()
-    made.CopyFrom(node)
-    for number, name in enumerate(node.input):
-        while name in other:
-            name = other[name]
-        made.input[number] = name
-    return made

@@ -28,8 +28,7 @@ from opendpu.frontend.def_use import (
     with_origin,
     without_unread,
 )
-from opendpu.frontend.identities import VIEWS
-from opendpu.frontend.model_file import reads
+from opendpu.frontend.identities import VIEWS, keeps_order
 from opendpu.ir import Array
 from opendpu.ops.foreign import DEFAULT_DOMAINS
 
@@ -42,6 +41,7 @@ RANK = 4
 def dilated(
     nodes: Sequence[onnx.NodeProto],
     constants: MutableMapping[str, Array],
+    uses: Counter[str],
     outputs: Sequence[str],
     shape_of: ShapeOf,
     add_floats: Callable[[str, Shape], None],
@@ -53,8 +53,6 @@ def dilated(
     """
     if not any(node.op_type == "DepthToSpace" for node in nodes):
         return list(nodes)
-    uses = Counter(name for node in nodes for name in reads(node))
-    uses.update(outputs)
     search = _Search(DefUse(nodes, uses), constants, shape_of)
 
     def find(node: onnx.NodeProto) -> Fusion | None:
@@ -148,18 +146,10 @@ class _Search:
             return False
         turns = [node for node in moves if node.op_type == "Transpose"]
         if 1 in before[:2]:
-            return all(self._keeps_order(node) for node in turns)
+            return all(keeps_order(node, self.shape_of) for node in turns)
         return len(moves) == 1 and len(turns) == 1 and (
             tuple(attributes_of(turns[0]).get("perm", ())) == EXCHANGED
         )  # fmt: skip
-
-    def _keeps_order(self, turn: onnx.NodeProto) -> bool:
-        shape = self.shape_of(turn.input[0])
-        if shape is None:
-            return False
-        order = attributes_of(turn).get("perm", range(len(shape))[::-1])
-        moved = [axis for axis in order if shape[axis] != 1]
-        return moved == sorted(moved)
 
     def _end(self, found: _Dilated) -> None:
         """Take what cuts off rows and columns, and what adds a number a channel."""

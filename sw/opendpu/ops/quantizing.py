@@ -4,12 +4,14 @@
 Front end and export share them: what one writes, the other reads.
 """
 
+QUANTIZE_LINEAR, DEQUANTIZE_LINEAR = "QuantizeLinear", "DequantizeLinear"
+"""ONNX's own."""
 QUANTIZE = (
-    "QuantizeLinear", "VitisQuantizeLinear", "ExtendedQuantizeLinear", "VAIQuantizeLinear",
+    QUANTIZE_LINEAR, "VitisQuantizeLinear", "ExtendedQuantizeLinear", "VAIQuantizeLinear",
 )  # fmt: skip
 """Real numbers to integers."""
 DEQUANTIZE = (
-    "DequantizeLinear", "VitisDequantizeLinear", "ExtendedDequantizeLinear", "VAIDeQuantizeLinear",
+    DEQUANTIZE_LINEAR, "VitisDequantizeLinear", "ExtendedDequantizeLinear", "VAIDeQuantizeLinear",
 )  # fmt: skip
 """Integers to real numbers."""
 BOTH = ("FixNeuron", "fix_neuron")

@@ -11,32 +11,20 @@ pixel, where -1 is exact.
 import math
 from collections.abc import Sequence
 
-import numpy as np
-
 from opendpu.ir import Graph, Node
 from opendpu.quantize.layers import bias_of, has_constant_weights, weights_of
-from opendpu.quantize.placement.scope import floating_ops
+from opendpu.quantize.transforms.map_operations import made_by, negated, rewritten
 
 KINDS = ("max", "min")
+MOVES = ("reshape", "strided_slice")
+"""What takes a part of a map, or gives it another shape."""
 MOST_MAPS = 8
 """Maps that are compared at once."""
 
 
 def extrema(graph: Graph) -> bool:
     """Rewrite maxima and minima of what the DPU makes, in place; tell whether there were any."""
-    found = [node for node in graph if node.kind in KINDS]
-    if not found:
-        return False
-    floating, changed = set(floating_ops(graph)), False
-    for node in found:
-        if _is_of_maps(graph, node, floating):
-            _pool(graph, node)
-            floating.discard(node.name)
-            changed = True
-    if changed:
-        graph.sort()
-        graph.prune()
-    return changed
+    return rewritten(graph, KINDS, _is_of_maps, _pool)
 
 
 def _is_of_maps(graph: Graph, node: Node, floating: set[str]) -> bool:
@@ -45,16 +33,9 @@ def _is_of_maps(graph: Graph, node: Node, floating: set[str]) -> bool:
     if not 1 < len(operands) <= MOST_MAPS or len(node.shape) < 2 or node.shape[0] != 1:
         return False
     return all(
-        one.value is None and one.shape == node.shape and _made(graph, one) not in floating
+        one.value is None and one.shape == node.shape and made_by(graph, one, MOVES) not in floating
         for one in operands
     )
-
-
-def _made(graph: Graph, node: Node) -> str:
-    """Return the op that computes what a tensor is a part or another shape of."""
-    while node.kind in ("reshape", "strided_slice"):
-        node = graph[node.inputs["input"][0]]
-    return node.name
 
 
 def _pool(graph: Graph, node: Node) -> None:
@@ -62,7 +43,7 @@ def _pool(graph: Graph, node: Node) -> None:
     names, count, channels = node.inputs["input"], len(node.inputs["input"]), node.shape[-1]
     _split(graph, names)
     if node.kind == "min":
-        names = [_negated(graph, node, name) for name in names]
+        names = [negated(graph, node, name) for name in names]
     rows, width = math.prod(node.shape[:-2]), node.shape[-2] if len(node.shape) > 2 else 1
     tall = (1, rows, 1, width * channels)
     whole = graph.add(
@@ -78,7 +59,7 @@ def _pool(graph: Graph, node: Node) -> None:
          "global": False}, origin=node.origin,
     ).name  # fmt: skip
     if node.kind == "min":
-        made = _negated(graph, node, made)
+        made = negated(graph, node, made)
     node.kind, node.inputs = "reshape", {"input": [made]}
     node.attrs = {"shape": list(node.shape)}
 
@@ -116,18 +97,6 @@ def _take_over(graph: Graph, part: Node, layer: Node) -> None:
     part.inputs = {
         "input": layer.inputs["input"], "weights": [weights.name], "bias": [bias.name]
     }  # fmt: skip
-
-
-def _negated(graph: Graph, node: Node, name: str) -> str:
-    """Add what multiplies a map by -1."""
-    source = graph[name]
-    minus = graph.add_const(
-        graph.unique(f"{node.name}_minus"), np.full(source.shape[-1], -1, np.float32)
-    )
-    return graph.add(
-        graph.unique(f"{name}_negated"), "scale", source.type,
-        {"input": [name], "scale": [minus.name]}, {"axis": -1}, origin=node.origin,
-    ).name  # fmt: skip
 
 
 def _reshaped(graph: Graph, node: Node, name: str, shape: tuple[int, ...]) -> str:

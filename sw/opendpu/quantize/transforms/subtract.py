@@ -8,7 +8,7 @@ a depthwise convolution of one pixel. -1 is exact in eight bits.
 import numpy as np
 
 from opendpu.ir import Graph, Node
-from opendpu.quantize.placement.scope import floating_ops
+from opendpu.quantize.transforms.map_operations import made_by, minus_one, negated, rewritten
 
 RANK, LEAST_RANK = 4, 2
 """Axes of a feature map, and of features without space."""
@@ -16,18 +16,7 @@ RANK, LEAST_RANK = 4, 2
 
 def subtract(graph: Graph) -> bool:
     """Rewrite differences of what the DPU makes, in place; tell whether there were any."""
-    if not any(node.kind == "sub" for node in graph):
-        return False
-    floating, changed = set(floating_ops(graph)), False
-    for node in list(graph):
-        if node.kind == "sub" and _is_on_maps(graph, node, floating):
-            _add(graph, node)
-            floating.discard(node.name)
-            changed = True
-    if changed:
-        graph.sort()
-        graph.prune()
-    return changed
+    return rewritten(graph, ("sub",), _is_on_maps, _add)
 
 
 def _is_on_maps(graph: Graph, node: Node, floating: set[str]) -> bool:
@@ -36,35 +25,23 @@ def _is_on_maps(graph: Graph, node: Node, floating: set[str]) -> bool:
     if second.value is not None or len(node.shape) < LEAST_RANK or node.shape[0] != 1:
         return False
     maps = [one for one in (first, second) if one.value is None]
-    if any(_viewed(graph, one).name in floating for one in maps):
+    if any(made_by(graph, one, ("reshape",)) in floating for one in maps):
         return False
     return second.shape == node.shape or all(
         len(one.shape) == RANK and one.shape[-1] == node.shape[-1] for one in maps
     )
 
 
-def _viewed(graph: Graph, node: Node) -> Node:
-    """Return what a tensor is in another shape, which is float where all that reads it is."""
-    while node.kind == "reshape":
-        node = graph[node.inputs["input"][0]]
-    return node
-
-
 def _add(graph: Graph, node: Node) -> None:
     """Make a difference a sum, or one of a constant a channel what scales the map."""
     first, second = node.inputs["input"]
     channels = graph[second].shape[-1]
-    minus = graph.add_const(graph.unique(f"{node.name}_minus"), np.full(channels, -1, np.float32))
-    negated = {"input": [second], "scale": [minus.name]}
     value, whole = graph[first].value, graph[second].shape == node.shape
     if value is not None and whole and value.size in (1, value.shape[-1]):
+        minus = minus_one(graph, node, channels)
         offset = np.broadcast_to(value.reshape(-1), (channels,)).astype(np.float32)
         bias = graph.add_const(graph.unique(f"{node.name}_offset"), offset)
         node.kind, node.attrs = "scale", {"axis": -1}
-        node.inputs = {**negated, "bias": [bias.name]}
+        node.inputs = {"input": [second], "scale": [minus], "bias": [bias.name]}
         return
-    made = graph.add(
-        graph.unique(f"{node.name}_negated"), "scale", graph[second].type, negated, {"axis": -1},
-        origin=node.origin,
-    )  # fmt: skip
-    node.kind, node.inputs = "add", {"input": [first, made.name]}
+    node.kind, node.inputs = "add", {"input": [first, negated(graph, node, second)]}
